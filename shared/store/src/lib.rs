@@ -1,1 +1,21 @@
+//! Where runs and their logs live: the table port, its DynamoDB adapter, and the test double.
+//!
+//! - [`table`]: the port, a handful of requests in DynamoDB's own terms; every outcome that matters is a type
+//! - [`dynamodb`]: the adapter, through the AWS SDK; counts requests and capacity
+//! - [`store`]: what the engine calls: rows, pages, transactions of both, indexes; retries what may be retried
+//! - [`schema`]: the two tables, as data; [`dynamodb::create_tables`] makes them
+//! - [`memory`]: the test double, with a fault script
+//! - [`records`]: a user's own table, for `put_record`
 
+pub mod dynamodb;
+pub mod memory;
+pub mod meter;
+pub mod records;
+pub mod schema;
+pub mod store;
+pub mod table;
+
+pub use meter::Meter;
+pub use store::{
+    Acceptance, Accepted, LogSlice, PagePut, Pause, RowAndPageWrite, RowWrite, RunList, Store, StoreError, TurnRecord,
+};

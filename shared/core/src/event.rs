@@ -1,0 +1,265 @@
+//! The events of a run's log.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AgentName, StepKey};
+use crate::outcome::{ErrorInfo, Outcome};
+use crate::payload::Payload;
+use crate::run::Status;
+use crate::time::Timestamp;
+use crate::time_budget::HostKind;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// 1, 2, 3 … without a gap.
+    pub seq: u64,
+    pub at: Timestamp,
+    #[serde(flatten)]
+    pub body: EventBody,
+}
+
+/// Fields that hold a user's JSON are [`Payload`]s, at the top level and named in [`PAYLOAD_FIELDS`]: stored as text, sent to readers as the JSON they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum EventBody {
+    #[serde(rename = "run.accepted")]
+    RunAccepted { agent: AgentName, input: Payload },
+    #[serde(rename = "run.claimed")]
+    RunClaimed { epoch: u64, holder: String, host: HostKind },
+    /// `keys` is a JSON array of step keys.
+    #[serde(rename = "plan.declared")]
+    PlanDeclared { keys: Payload },
+    #[serde(rename = "step.started")]
+    StepStarted {
+        key: StepKey,
+        attempt: u64,
+        idempotent: bool,
+        input_digest: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline: Option<Timestamp>,
+    },
+    #[serde(rename = "step.retrying")]
+    StepRetrying {
+        key: StepKey,
+        attempt: u64,
+        error: ErrorInfo,
+        not_before: Timestamp,
+    },
+    #[serde(rename = "step.committed")]
+    StepCommitted {
+        key: StepKey,
+        attempt: u64,
+        result: Payload,
+    },
+    #[serde(rename = "step.failed")]
+    StepFailed {
+        key: StepKey,
+        attempt: u64,
+        error: ErrorInfo,
+    },
+    #[serde(rename = "step.unknown")]
+    StepUnknown { key: StepKey, attempt: u64 },
+    #[serde(rename = "auto_continue")]
+    AutoContinue { reason: ContinueReason },
+    #[serde(rename = "run.parked")]
+    RunParked {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
+    #[serde(rename = "run.lost")]
+    RunLost {
+        epoch: u64,
+        last_sign_of_life: Timestamp,
+        crashes: u64,
+    },
+    #[serde(rename = "run.paused")]
+    RunPaused,
+    #[serde(rename = "run.resumed")]
+    RunResumed,
+    #[serde(rename = "stop.requested")]
+    StopRequested,
+    #[serde(rename = "answer.recorded")]
+    AnswerRecorded { key: StepKey, value: Payload },
+    #[serde(rename = "emit")]
+    Emit { key: StepKey, data: Payload },
+    #[serde(rename = "run.completed")]
+    RunCompleted(Outcome),
+    #[serde(rename = "run.incomplete")]
+    RunIncomplete(Outcome),
+    #[serde(rename = "run.failed")]
+    RunFailed(Outcome),
+    #[serde(rename = "run.cancelled")]
+    RunCancelled(Outcome),
+}
+
+/// The fields that hold a user's JSON as text.
+pub const PAYLOAD_FIELDS: [&str; 5] = ["input", "keys", "result", "data", "value"];
+
+/// Why a chunk ended before the run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContinueReason {
+    /// The soft cap.
+    RunTimeout,
+    /// The run was paused.
+    Paused,
+    /// A late beat: the lease was in doubt.
+    LeaseInDoubt,
+}
+
+impl EventBody {
+    pub fn terminal(outcome: Outcome) -> EventBody {
+        match outcome.status() {
+            Status::Completed => EventBody::RunCompleted(outcome),
+            Status::Incomplete => EventBody::RunIncomplete(outcome),
+            Status::Cancelled => EventBody::RunCancelled(outcome),
+            Status::Failed | Status::Queued | Status::Running | Status::Waiting | Status::Lost => {
+                EventBody::RunFailed(outcome)
+            }
+        }
+    }
+
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match self {
+            EventBody::RunCompleted(outcome)
+            | EventBody::RunIncomplete(outcome)
+            | EventBody::RunFailed(outcome)
+            | EventBody::RunCancelled(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    pub fn is_terminal(&self) -> bool {
+        self.outcome().is_some()
+    }
+}
+
+/// The event as readers get it: one line of JSON, payloads spliced in as they were written.
+pub fn wire_json(event: &Event) -> String {
+    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(event) else {
+        // Every event is a struct of strings, numbers and payloads: it serialises.
+        unreachable!("an event is a JSON object")
+    };
+    wire_object(&fields)
+}
+
+fn wire_object(fields: &serde_json::Map<String, serde_json::Value>) -> String {
+    let mut line = String::from("{");
+    for (name, value) in fields {
+        if line.len() > 1 {
+            line.push(',');
+        }
+        line.push_str(&serde_json::Value::from(name.as_str()).to_string());
+        line.push(':');
+        match value {
+            serde_json::Value::String(text) if PAYLOAD_FIELDS.contains(&name.as_str()) => {
+                line.push_str(&one_line(text))
+            }
+            value => line.push_str(&value.to_string()),
+        }
+    }
+    line.push('}');
+    line
+}
+
+/// JSON as one line. Inside its strings a line break is always escaped, so a bare one is only white space.
+fn one_line(json: &str) -> String {
+    json.replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Totals;
+
+    fn event(body: EventBody) -> Event {
+        Event {
+            seq: 7,
+            at: Timestamp::from_millis(1_780_000_000_000),
+            body,
+        }
+    }
+
+    #[test]
+    fn a_payload_reaches_the_reader_as_it_was_written() {
+        let result = Payload::parse("{\"z\": 1.0,\n\"a\": 12345678901234567890123}").unwrap();
+        let committed = event(EventBody::StepCommitted {
+            key: StepKey::new("k"),
+            attempt: 1,
+            result,
+        });
+        let line = wire_json(&committed);
+        assert!(
+            line.contains(r#""result":{"z": 1.0, "a": 12345678901234567890123}"#),
+            "{line}"
+        );
+        assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn every_payload_field_is_named() {
+        let payload = || Payload::parse(r#"{"it":"is json"}"#).unwrap();
+        let outcome = Outcome {
+            reason: None,
+            totals: Totals::default(),
+            failures_handled: 0,
+            remaining: 0,
+            remainder_digest: None,
+            remainder: vec![],
+            verification: None,
+            error: None,
+            value: Some(payload()),
+        };
+        let bodies = [
+            EventBody::RunAccepted {
+                agent: AgentName::new("plan"),
+                input: payload(),
+            },
+            EventBody::PlanDeclared { keys: payload() },
+            EventBody::StepCommitted {
+                key: StepKey::new("k"),
+                attempt: 1,
+                result: payload(),
+            },
+            EventBody::Emit {
+                key: StepKey::new("k"),
+                data: payload(),
+            },
+            EventBody::AnswerRecorded {
+                key: StepKey::new("k"),
+                value: payload(),
+            },
+            EventBody::terminal(outcome),
+        ];
+        for body in bodies {
+            let line = wire_json(&event(body));
+            assert!(line.contains(r#":{"it":"is json"}"#), "{line}");
+        }
+    }
+
+    #[test]
+    fn r37_any_text_survives_and_forges_nothing() {
+        for text in [
+            "a\nb",
+            "a\r\nb",
+            "a\rb",
+            "\u{2028}",
+            " lead",
+            ":lead",
+            "",
+            "\0",
+            "data: x\n\nevent: y",
+        ] {
+            let original = event(EventBody::Emit {
+                key: StepKey::new(text),
+                data: Payload::of(text).unwrap(),
+            });
+            let line = wire_json(&original);
+            assert!(!line.contains(['\n', '\r']), "{line:?}");
+            let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+            assert_eq!((read["data"].as_str(), read["key"].as_str()), (Some(text), Some(text)));
+            let stored = serde_json::to_string(&original).unwrap();
+            assert_eq!(serde_json::from_str::<Event>(&stored).unwrap(), original);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What a reader of the whole log knows: the tail, the steps, the flags. Every rule of the log is checked on the way.
+
+mod ending;
+
+use std::collections::HashMap;
+
+use thiserror::Error;
+
+use crate::event::{Event, EventBody};
+use crate::ids::StepKey;
+use crate::page::Page;
+use crate::payload::Payload;
+use crate::run::Totals;
+use crate::step::{Step, StepState};
+
+/// The end of a log. Whoever reads it compares: an ended tail or a newer epoch fences its reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tail {
+    pub seq: u64,
+    pub epoch: u64,
+    pub ended: bool,
+}
+
+/// A log that no writer of ours can have written.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("corrupt_run: at seq {seq}: {what}")]
+pub struct Corrupt {
+    pub seq: u64,
+    pub what: String,
+}
+
+/// The state after a prefix of the log.
+#[derive(Clone, Debug, Default)]
+pub struct Fold {
+    pub tail: Tail,
+    pub input: Option<Payload>,
+    /// The declared keys, in their order; then those that joined by starting, in theirs.
+    pub order: Vec<StepKey>,
+    pub steps: HashMap<StepKey, Step>,
+    pub emitted: HashMap<StepKey, Payload>,
+    pub plan: Option<Payload>,
+    pub stop_requested: bool,
+    pub paused: bool,
+    /// The highest epoch that has a `run.claimed`. A control page may carry a newer one: its row was claimed and the
+    /// claimant hasn't come to its page yet.
+    pub claimed_epoch: u64,
+    /// The highest epoch that the log declares lost.
+    pub lost_epoch: u64,
+    pub totals: Totals,
+    /// Final results of steps; what a chunk's progress is measured by.
+    pub finals: u64,
+    pub log_bytes: u64,
+}
+
+impl Fold {
+    /// Takes in the next page.
+    pub fn page(&mut self, page: &Page) -> Result<(), Corrupt> {
+        if page.epoch < self.tail.epoch {
+            let what = format!("epoch {} after epoch {}", page.epoch, self.tail.epoch);
+            return Err(Corrupt {
+                seq: page.first_seq(),
+                what,
+            });
+        }
+        for event in &page.events {
+            self.event(event)?;
+        }
+        self.tail.epoch = page.epoch;
+        if self.totals != page.totals {
+            let what = format!("the page counts {:?}, its events {:?}", page.totals, self.totals);
+            return Err(Corrupt {
+                seq: page.last_seq(),
+                what,
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes in the next event. Its page's epoch is the caller's to set.
+    pub fn event(&mut self, event: &Event) -> Result<(), Corrupt> {
+        let corrupt = |what: String| Err(Corrupt { seq: event.seq, what });
+        if event.seq != self.tail.seq + 1 {
+            return corrupt(format!("expected seq {}", self.tail.seq + 1));
+        }
+        if self.tail.ended {
+            return corrupt("an event after the terminal event".into());
+        }
+        match &event.body {
+            EventBody::RunAccepted { input, .. } => self.input = Some(input.clone()),
+            EventBody::RunClaimed { epoch, .. } => {
+                if *epoch <= self.claimed_epoch || *epoch < self.tail.epoch {
+                    return corrupt(format!("epoch {epoch} was claimed after epoch {}", self.tail.epoch));
+                }
+                self.tail.epoch = *epoch;
+                self.claimed_epoch = *epoch;
+            }
+            EventBody::PlanDeclared { keys } => {
+                let Ok(declared) = keys.decode::<Vec<StepKey>>() else {
+                    return corrupt("a plan that isn't a list of keys".into());
+                };
+                self.plan = Some(keys.clone());
+                for key in declared {
+                    self.declare(key);
+                }
+            }
+            EventBody::StepStarted {
+                key,
+                attempt,
+                idempotent,
+                input_digest,
+                ..
+            } => {
+                if self.stop_requested {
+                    return corrupt(format!("step {key} started after a stop"));
+                }
+                self.start(key, *attempt, *idempotent, input_digest, event)?;
+            }
+            EventBody::StepRetrying {
+                key, error, not_before, ..
+            } => {
+                self.running(key, event)?.state = StepState::Retrying {
+                    error: error.clone(),
+                    not_before: *not_before,
+                };
+            }
+            EventBody::StepCommitted { key, result, .. } => {
+                self.running(key, event)?.state = StepState::Committed { result: result.clone() };
+                self.totals.committed += 1;
+                self.finals += 1;
+            }
+            EventBody::StepFailed { key, error, .. } => {
+                self.running(key, event)?.state = StepState::Failed { error: error.clone() };
+                self.totals.failed += 1;
+                self.finals += 1;
+            }
+            EventBody::StepUnknown { key, .. } => {
+                self.running(key, event)?.state = StepState::Unknown;
+                self.totals.unknown += 1;
+                self.finals += 1;
+            }
+            EventBody::RunLost { epoch, .. } => self.lost_epoch = self.lost_epoch.max(*epoch),
+            EventBody::StopRequested => self.stop_requested = true,
+            EventBody::RunPaused => self.paused = true,
+            EventBody::RunResumed => self.paused = false,
+            EventBody::Emit { key, data } => {
+                self.emitted.insert(key.clone(), data.clone());
+            }
+            EventBody::AutoContinue { .. } | EventBody::RunParked { .. } | EventBody::AnswerRecorded { .. } => {}
+            EventBody::RunCompleted(_)
+            | EventBody::RunIncomplete(_)
+            | EventBody::RunFailed(_)
+            | EventBody::RunCancelled(_) => self.tail.ended = true,
+        }
+        self.tail.seq = event.seq;
+        Ok(())
+    }
+
+    fn declare(&mut self, key: StepKey) {
+        if let Some(step) = self.steps.get_mut(&key) {
+            step.planned = true;
+            return;
+        }
+        self.totals.planned += 1;
+        self.order.push(key.clone());
+        let step = Step {
+            planned: true,
+            attempt: 0,
+            idempotent: false,
+            input_digest: None,
+            state: StepState::Planned,
+        };
+        self.steps.insert(key, step);
+    }
+
+    fn start(
+        &mut self,
+        key: &StepKey,
+        attempt: u64,
+        idempotent: bool,
+        input_digest: &str,
+        event: &Event,
+    ) -> Result<(), Corrupt> {
+        if !self.steps.contains_key(key) {
+            self.declare(key.clone());
+            self.steps.entry(key.clone()).and_modify(|step| step.planned = false);
+        }
+        let epoch = self.claimed_epoch;
+        let Some(step) = self.steps.get_mut(key) else {
+            return Ok(());
+        };
+        if step.state.is_final() {
+            return Err(Corrupt {
+                seq: event.seq,
+                what: format!("step {key} started after its end"),
+            });
+        }
+        let deadline = match &event.body {
+            EventBody::StepStarted { deadline, .. } => *deadline,
+            _ => None,
+        };
+        step.attempt = attempt;
+        step.idempotent = idempotent;
+        step.input_digest.get_or_insert_with(|| input_digest.into());
+        step.state = StepState::Started { epoch, deadline };
+        Ok(())
+    }
+
+    /// The step that an event speaks of, which must have started and not ended.
+    fn running(&mut self, key: &StepKey, event: &Event) -> Result<&mut Step, Corrupt> {
+        match self.steps.get_mut(key) {
+            Some(step) if matches!(step.state, StepState::Started { .. }) => Ok(step),
+            _ => Err(Corrupt {
+                seq: event.seq,
+                what: format!("a result of step {key}, which is not running"),
+            }),
+        }
+    }
+
+    /// Steps that an earlier holder started and that have no result, in the order of the plan.
+    pub fn interrupted(&self, my_epoch: u64) -> Vec<StepKey> {
+        self.order
+            .iter()
+            .filter(|key| {
+                self.steps
+                    .get(*key)
+                    .is_some_and(|step| matches!(step.state, StepState::Started { epoch, .. } if epoch < my_epoch))
+            })
+            .cloned()
+            .collect()
+    }
+
+    /// Whether a holder of `epoch` that reads this far must stop at once.
+    pub fn fences(&self, epoch: u64) -> bool {
+        self.tail.ended || self.tail.epoch > epoch || self.lost_epoch >= epoch
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! What bounds a run. Each limit has its own ending or error; none is silent.
+
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Ceilings of the soft caps. Configuration lowers them and never raises them: behind a foreground function stand
+/// walls of about 45 s (a gateway) and 60 s (the function), behind a background function one of 15 minutes.
+pub const FOREGROUND_SOFT_CAP: Duration = Duration::from_secs(40);
+pub const BACKGROUND_SOFT_CAP: Duration = Duration::from_secs(13 * 60);
+
+/// After the soft cap: how long steps in hand may go on in the foreground.
+pub const FOREGROUND_GRACE: Duration = Duration::from_secs(3);
+/// In the background they may go on until the wall less this.
+pub const BACKGROUND_WALL_MARGIN: Duration = Duration::from_secs(30);
+
+/// How long a run may take from its acceptance, waits and pauses included.
+pub const RUN_WALL_CLOCK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub const MAX_CHUNKS: u64 = 500;
+pub const MAX_STEPS: usize = 20_000;
+pub const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;
+
+pub const CRASHES_IN_A_ROW: u64 = 3;
+pub const CRASHES_IN_ALL: u64 = 25;
+/// Chunks in a row without progress.
+pub const STALLED_CHUNKS: u64 = 3;
+
+/// How long what has ended is kept.
+pub const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long an idempotency key is remembered.
+pub const TURN_RETENTION: Duration = DAY;
+
+/// A dispatched run that nobody claims ends after this.
+pub const NEVER_STARTED_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
+/// No beat extends a lease further than this past a stop.
+pub const LEASE_AFTER_STOP: Duration = MINUTE;
+/// How long bodies in hand get after a stop.
+pub const STOP_GRACE: Duration = Duration::from_secs(10);
+/// How long a dispatch token is good for.
+pub const DISPATCH_TOKEN_LIFE: Duration = Duration::from_secs(5 * 60);
+/// An inline run that nobody continues is carried on by the sweep after this.
+pub const INLINE_ABANDONED_AFTER: Duration = MINUTE;
+
+/// The largest event that is accepted, in bytes of its JSON.
+pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
+/// The largest input and the largest value that a run returns.
+pub const MAX_RUN_VALUE_BYTES: usize = 5 * 1024 * 1024;
+/// A plan's body.
+pub const MAX_PLAN_BYTES: usize = 4 * 1024 * 1024;
+/// A request's body.
+pub const MAX_BODY_BYTES: usize = 5 * 1024 * 1024;
+/// A page is flushed at this size, and may not exceed [`MAX_PAGE_BYTES`].
+pub const PAGE_FLUSH_BYTES: usize = 16 * 1024;
+pub const MAX_PAGE_BYTES: usize = 300 * 1024;
+/// What is accepted is durable within this.
+pub const PAGE_FLUSH_AFTER: Duration = Duration::from_millis(150);
+/// A payload above this is stored in parts beside the log, and its page names them.
+pub const BLOB_THRESHOLD_BYTES: usize = 64 * 1024;
+pub const BLOB_PART_BYTES: usize = 350 * 1024;
+
+/// How many keys of the remainder a terminal event lists.
+pub const REMAINDER_KEYS: usize = 100;
+/// Tries of a control writer to append at the tail before it writes the row alone.
+pub const CONTROL_APPEND_TRIES: usize = 5;
+
+/// What differs between a deployment and a laptop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    pub lease: Duration,
+    pub beat: Duration,
+    /// The first wait before a dispatch that nobody claimed is repeated; it doubles up to fifteen times itself.
+    pub redispatch_after: Duration,
+}
+
+impl Timing {
+    pub const LAMBDA: Timing = Timing {
+        lease: Duration::from_secs(30),
+        beat: Duration::from_secs(5),
+        redispatch_after: MINUTE,
+    };
+    pub const LOCAL: Timing = Timing {
+        lease: Duration::from_secs(3),
+        beat: Duration::from_millis(500),
+        redispatch_after: Duration::from_secs(2),
+    };
+
+    /// Without a confirmed beat by the lease's end less this, a holder cancels its bodies and ends its chunk.
+    pub fn lease_margin(&self) -> Duration {
+        self.lease / 6
+    }
+
+    /// The wait before dispatch number `attempts + 1` of one epoch: 1, 2, 4 … 15 times the first.
+    pub fn redispatch_wait(&self, attempts: u64) -> Duration {
+        let factor = 1u32 << attempts.saturating_sub(1).min(4);
+        self.redispatch_after * factor.min(15)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dispatch_is_repeated_after_1_2_4_8_15_minutes() {
+        let minutes: Vec<u64> = (1..=6)
+            .map(|attempt| Timing::LAMBDA.redispatch_wait(attempt).as_secs() / 60)
+            .collect();
+        assert_eq!(minutes, [1, 2, 4, 8, 15, 15]);
+    }
+}

@@ -1,0 +1,105 @@
+//! Steps: units of work with a stable key, whose result is committed once.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::ErrorInfo;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// What may be done with a step's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepPolicy {
+    /// A body that started and has no result may be run again.
+    pub idempotent: bool,
+    pub max_attempts: u64,
+    pub first_backoff: Duration,
+    pub max_backoff: Duration,
+    /// How long one attempt may take. An `at_most_once` step must say.
+    pub timeout: Option<Duration>,
+}
+
+impl StepPolicy {
+    /// Six attempts, 5 s doubling to 60 s with full jitter.
+    pub const IDEMPOTENT: StepPolicy = StepPolicy {
+        idempotent: true,
+        max_attempts: 6,
+        first_backoff: Duration::from_secs(5),
+        max_backoff: Duration::from_secs(60),
+        timeout: None,
+    };
+
+    /// One attempt; if it is interrupted its outcome is unknown, and said to be.
+    pub const fn at_most_once(timeout: Duration) -> StepPolicy {
+        StepPolicy {
+            idempotent: false,
+            max_attempts: 1,
+            first_backoff: Duration::ZERO,
+            max_backoff: Duration::ZERO,
+            timeout: Some(timeout),
+        }
+    }
+
+    /// The wait before attempt number `failed + 1`: full jitter, `draw` in 0..1 drawn once and logged.
+    pub fn backoff(&self, failed: u64, draw: f64) -> Duration {
+        let doublings = u32::try_from(failed.saturating_sub(1)).unwrap_or(u32::MAX).min(20);
+        let ceiling = self.first_backoff.saturating_mul(1 << doublings).min(self.max_backoff);
+        ceiling.mul_f64(draw.clamp(0.0, 1.0))
+    }
+}
+
+/// What the log says of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepState {
+    /// Declared and not started.
+    Planned,
+    /// A body was let begin and has no result. `deadline` is when it will have ended at the latest.
+    Started {
+        epoch: u64,
+        deadline: Option<Timestamp>,
+    },
+    /// An attempt failed; the next one may begin at `not_before`.
+    Retrying {
+        error: ErrorInfo,
+        not_before: Timestamp,
+    },
+    Committed {
+        result: Payload,
+    },
+    Failed {
+        error: ErrorInfo,
+    },
+    /// Started, interrupted, and not idempotent.
+    Unknown,
+}
+
+impl StepState {
+    /// Nothing more will be logged of it.
+    pub const fn is_final(&self) -> bool {
+        match self {
+            StepState::Committed { .. } | StepState::Failed { .. } | StepState::Unknown => true,
+            StepState::Planned | StepState::Started { .. } | StepState::Retrying { .. } => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// In the declared plan; otherwise it joined by starting.
+    pub planned: bool,
+    /// The last attempt that started; an interruption uses up none (the next body is the same attempt).
+    pub attempt: u64,
+    pub idempotent: bool,
+    /// Of its input, from its first `step.started` on.
+    pub input_digest: Option<Box<str>>,
+    pub state: StepState,
+}
+
+/// Which of the two kinds of record a step keeps of its calls; kept for error messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallKind {
+    Step,
+    Emit,
+}

@@ -1,0 +1,127 @@
+//! How long one invocation may carry a run: the soft cap, the true deadline where there is one, and the grace.
+
+use std::time::Duration;
+
+use crate::limits::{BACKGROUND_SOFT_CAP, BACKGROUND_WALL_MARGIN, FOREGROUND_GRACE, FOREGROUND_SOFT_CAP};
+use crate::time::Timestamp;
+
+/// Which entry point serves this invocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostKind {
+    Foreground,
+    Background,
+}
+
+impl HostKind {
+    /// The highest soft cap of this kind of host. A ceiling: see [`lowered_cap`].
+    pub const fn soft_cap_ceiling(self) -> Duration {
+        match self {
+            HostKind::Foreground => FOREGROUND_SOFT_CAP,
+            HostKind::Background => BACKGROUND_SOFT_CAP,
+        }
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            HostKind::Foreground => "foreground",
+            HostKind::Background => "background",
+        }
+    }
+
+    /// How much of the wall is left for the hand-off itself when the cap is taken from the deadline.
+    const fn wall_margin(self) -> Duration {
+        match self {
+            HostKind::Foreground => Duration::from_secs(5),
+            HostKind::Background => Duration::from_secs(2 * 60),
+        }
+    }
+}
+
+/// A soft cap as configured: it can lower the ceiling and never raise it.
+pub fn lowered_cap(kind: HostKind, configured: Option<Duration>) -> Duration {
+    configured.map_or(kind.soft_cap_ceiling(), |cap| cap.min(kind.soft_cap_ceiling()))
+}
+
+/// The points in time of one chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkTime {
+    pub starts_at: Timestamp,
+    /// From here on nothing new begins.
+    pub soft_cap_at: Timestamp,
+    /// From here on steps in hand are cancelled and reported.
+    pub grace_ends_at: Timestamp,
+    /// A deadline was given and is nonsense; the cap alone counts.
+    pub implausible_deadline: bool,
+}
+
+/// The time budget of an invocation that starts at `now`.
+///
+/// `deadline` is what the platform says of its own wall. Emulators send 1970, zero or 2072: one that has passed or lies more
+/// than an hour ahead (no function may run longer than 15 minutes) is implausible.
+pub fn chunk_time(kind: HostKind, cap: Duration, deadline: Option<Timestamp>, now: Timestamp) -> ChunkTime {
+    let plausible = deadline.filter(|deadline| *deadline > now && deadline.since(now) <= Duration::from_secs(60 * 60));
+    let by_cap = now + cap;
+    let soft_cap_at = match plausible {
+        Some(deadline) => by_cap.min(deadline - kind.wall_margin()).max(now),
+        None => by_cap,
+    };
+    let grace_ends_at = match (kind, plausible) {
+        (HostKind::Foreground, _) => soft_cap_at + FOREGROUND_GRACE,
+        (HostKind::Background, Some(deadline)) => (deadline - BACKGROUND_WALL_MARGIN).max(soft_cap_at),
+        (HostKind::Background, None) => soft_cap_at + (Duration::from_secs(2 * 60) - BACKGROUND_WALL_MARGIN),
+    };
+    ChunkTime {
+        starts_at: now,
+        soft_cap_at,
+        grace_ends_at,
+        implausible_deadline: deadline.is_some() && plausible.is_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_780_000_000_000);
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn configuration_lowers_the_cap_and_never_raises_it() {
+        assert_eq!(lowered_cap(HostKind::Foreground, Some(secs(240))), secs(40));
+        assert_eq!(lowered_cap(HostKind::Foreground, Some(secs(3))), secs(3));
+        assert_eq!(lowered_cap(HostKind::Background, Some(secs(3600))), secs(780));
+        assert_eq!(lowered_cap(HostKind::Background, None), secs(780));
+    }
+
+    #[test]
+    fn r15_a_nonsense_deadline_leaves_the_cap() {
+        for nonsense in [0, 600_000, 3_218_000_000_000] {
+            let time = chunk_time(
+                HostKind::Foreground,
+                secs(40),
+                Some(Timestamp::from_millis(nonsense)),
+                NOW,
+            );
+            assert_eq!(time.soft_cap_at, NOW + secs(40), "{nonsense}");
+            assert!(time.implausible_deadline);
+        }
+        assert!(!chunk_time(HostKind::Foreground, secs(40), None, NOW).implausible_deadline);
+    }
+
+    #[test]
+    fn a_true_deadline_shortens_it_and_never_lengthens_it() {
+        let short = chunk_time(HostKind::Foreground, secs(40), Some(NOW + secs(20)), NOW);
+        assert_eq!(short.soft_cap_at, NOW + secs(15));
+        let long = chunk_time(HostKind::Foreground, secs(40), Some(NOW + secs(75)), NOW);
+        assert_eq!(long.soft_cap_at, NOW + secs(40));
+        let background = chunk_time(HostKind::Background, secs(780), Some(NOW + secs(900)), NOW);
+        assert_eq!(background.soft_cap_at, NOW + secs(780));
+        assert_eq!(background.grace_ends_at, NOW + secs(870));
+        let nearly_over = chunk_time(HostKind::Background, secs(780), Some(NOW + secs(1)), NOW);
+        assert_eq!((nearly_over.soft_cap_at, nearly_over.grace_ends_at), (NOW, NOW));
+    }
+}

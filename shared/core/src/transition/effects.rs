@@ -1,0 +1,399 @@
+//! What each cell of the table does.
+
+use crate::event::ContinueReason;
+use crate::limits::{
+    CRASHES_IN_A_ROW, CRASHES_IN_ALL, INLINE_ABANDONED_AFTER, LEASE_AFTER_STOP, MAX_CHUNKS, NEVER_STARTED_AFTER,
+    RETENTION, STALLED_CHUNKS, Timing,
+};
+use crate::outcome::{Reason, terminal_status};
+use crate::run::{Dispatch, DispatchStage, Executor, Run, Status};
+use crate::time::Timestamp;
+
+use super::{Beat, Change, Claim, Held, Log, Phase, Refusal, Then};
+
+pub(super) fn unchanged(run: &Run) -> Change {
+    Change {
+        run: run.clone(),
+        log: Log::Nothing,
+        then: Then::Nothing,
+    }
+}
+
+pub(super) fn claim(run: &Run, claim: &Claim, now: Timestamp) -> Result<Change, Refusal> {
+    if let Some(expected) = claim.expected_epoch.filter(|expected| *expected != run.epoch) {
+        return Err(Refusal::StaleDispatch {
+            expected,
+            actual: run.epoch,
+        });
+    }
+    if run.stopping {
+        return Ok(end(run.clone(), Some(Reason::Stopped), now));
+    }
+    if run.paused {
+        return Err(Refusal::Paused);
+    }
+    if run.blocked {
+        return Err(Refusal::Blocked);
+    }
+    if now >= run.ends_at {
+        return Ok(end(run.clone(), Some(Reason::TimeLimit), now));
+    }
+    let mut run = run.clone();
+    let lease_expires_at = (now + claim.lease).min(run.ends_at);
+    run.status = Status::Running;
+    run.epoch += 1;
+    run.claim_token = Some(claim.token.clone());
+    run.holder = Some(claim.holder.clone());
+    run.lease_expires_at = Some(lease_expires_at);
+    run.last_sign_of_life = Some(now);
+    run.counters.chunks += 1;
+    run.dispatch = Dispatch::default();
+    run.due_at = Some(lease_expires_at);
+    Ok(Change {
+        run,
+        log: Log::Claimed,
+        then: Then::Nothing,
+    })
+}
+
+pub(super) fn claim_lapsed(run: &Run, asked: &Claim, now: Timestamp) -> Result<Change, Refusal> {
+    if run.claim_token.as_ref() == Some(&asked.token) {
+        return Ok(unchanged(run));
+    }
+    // A flag or a stale dispatch leaves the lapse to the sweep; only a claim that takes the run counts it.
+    claim(run, asked, now)?;
+    let crashed = count_crash(run, asked.committed);
+    if is_crash_limit(&crashed) && !crashed.stopping {
+        return Ok(end(crashed, Some(Reason::CrashLimit), now));
+    }
+    claim(&crashed, asked, now)
+}
+
+/// Counted once an epoch: by the write that takes a lapsed run out of `running`.
+fn count_crash(run: &Run, committed: u64) -> Run {
+    let mut run = run.clone();
+    let counters = &mut run.counters;
+    counters.crashes += 1;
+    counters.crashes_in_a_row = if committed > counters.committed_at_crash {
+        1
+    } else {
+        counters.crashes_in_a_row + 1
+    };
+    counters.committed_at_crash = committed.max(counters.committed_at_crash);
+    run
+}
+
+fn is_crash_limit(run: &Run) -> bool {
+    run.counters.crashes_in_a_row >= CRASHES_IN_A_ROW || run.counters.crashes >= CRASHES_IN_ALL
+}
+
+fn held(run: &Run, holder: &Held) -> Result<Run, Refusal> {
+    if run.claim_token.as_ref() != Some(&holder.token) {
+        return Err(Refusal::LeaseLost);
+    }
+    let mut run = run.clone();
+    run.totals = run.totals.max(holder.totals);
+    run.cost = run.cost + holder.cost;
+    Ok(run)
+}
+
+pub(super) fn beat(run: &Run, beat: &Beat, now: Timestamp) -> Result<Change, Refusal> {
+    let mut run = held(run, &beat.holder)?;
+    let mut latest = run.ends_at;
+    if let Some(stopped_at) = run.stop_requested_at {
+        latest = latest.min(stopped_at + LEASE_AFTER_STOP);
+    }
+    // A beat never moves the lease back: a clock that was set back must not shorten what was promised.
+    run.lease_expires_at = run.lease_expires_at.max(Some((now + beat.lease).min(latest)));
+    run.last_sign_of_life = run.last_sign_of_life.max(Some(now));
+    Ok(Change {
+        run,
+        log: Log::Nothing,
+        then: Then::Nothing,
+    })
+}
+
+pub(super) fn hand_off(
+    run: &Run,
+    holder: &Held,
+    reason: ContinueReason,
+    progressed: bool,
+    timing: &Timing,
+    now: Timestamp,
+) -> Result<Change, Refusal> {
+    let mut run = held(run, holder)?;
+    run.counters.stalled = if progressed { 0 } else { run.counters.stalled + 1 };
+    let ending = if run.stopping {
+        Some(Reason::Stopped)
+    } else if now >= run.ends_at {
+        Some(Reason::TimeLimit)
+    } else if run.counters.stalled >= STALLED_CHUNKS {
+        Some(Reason::NoProgress)
+    } else if run.counters.chunks >= MAX_CHUNKS {
+        Some(Reason::ChunkLimit)
+    } else {
+        None
+    };
+    if ending.is_some() {
+        return Ok(end(run, ending, now));
+    }
+    release_lease(&mut run);
+    run.status = Status::Queued;
+    let then = queue_next(&mut run, timing, now);
+    Ok(Change {
+        run,
+        log: Log::AutoContinue(reason),
+        then,
+    })
+}
+
+pub(super) fn park(run: &Run, holder: &Held, until: Option<Timestamp>, now: Timestamp) -> Result<Change, Refusal> {
+    let mut run = held(run, holder)?;
+    if run.stopping {
+        return Ok(end(run, Some(Reason::Stopped), now));
+    }
+    release_lease(&mut run);
+    run.counters.stalled = 0;
+    run.status = Status::Waiting;
+    run.due_at = Some(until.map_or(run.ends_at, |until| until.min(run.ends_at)));
+    Ok(Change {
+        run,
+        log: Log::Parked(until),
+        then: Then::Nothing,
+    })
+}
+
+pub(super) fn finish(run: &Run, holder: &Held, reason: Option<Reason>, now: Timestamp) -> Result<Change, Refusal> {
+    Ok(end(held(run, holder)?, reason, now))
+}
+
+/// Ends a run. Whatever ends it after a stop was asked for ends it as stopped.
+fn end(mut run: Run, reason: Option<Reason>, now: Timestamp) -> Change {
+    let reason = if run.stopping { Some(Reason::Stopped) } else { reason };
+    run.status = terminal_status(reason);
+    run.reason = reason;
+    run.holder = None;
+    run.lease_expires_at = None;
+    run.dispatch = Dispatch::default();
+    run.due_at = None;
+    run.stop_unlogged = false;
+    run.ended_at = Some(now);
+    run.expires_at = Some((now + RETENTION).as_ttl_seconds());
+    Change {
+        run,
+        log: Log::Ended(reason),
+        then: Then::Nothing,
+    }
+}
+
+fn release_lease(run: &mut Run) {
+    run.claim_token = None;
+    run.holder = None;
+    run.lease_expires_at = None;
+}
+
+/// A run that can be claimed: by whom, and when the sweep looks if nobody does.
+fn queue_next(run: &mut Run, timing: &Timing, now: Timestamp) -> Then {
+    run.dispatch = Dispatch::default();
+    if run.paused || run.blocked {
+        run.due_at = Some(run.ends_at);
+        return Then::Nothing;
+    }
+    match run.executor {
+        Executor::Background => {
+            run.dispatch = Dispatch {
+                stage: DispatchStage::Sent,
+                attempts: 1,
+                first_at: Some(now),
+                error: None,
+            };
+            run.due_at = Some((now + timing.redispatch_wait(1)).min(run.ends_at));
+            Then::Dispatch
+        }
+        Executor::Inline => {
+            run.due_at = Some((now + INLINE_ABANDONED_AFTER).min(run.ends_at));
+            Then::Nothing
+        }
+        Executor::External => {
+            run.due_at = Some(run.ends_at);
+            Then::Nothing
+        }
+    }
+}
+
+pub(super) fn answer_waiting(run: &Run, timing: &Timing, now: Timestamp) -> Change {
+    let mut run = run.clone();
+    run.status = Status::Queued;
+    let then = queue_next(&mut run, timing, now);
+    Change {
+        run,
+        log: Log::AnswerRecorded,
+        then,
+    }
+}
+
+pub(super) fn pause(run: &Run) -> Change {
+    if run.paused {
+        return unchanged(run);
+    }
+    let mut run = run.clone();
+    run.paused = true;
+    if run.status != Status::Running {
+        run.due_at = Some(run.ends_at);
+    }
+    Change {
+        run,
+        log: Log::Paused,
+        then: Then::Nothing,
+    }
+}
+
+pub(super) fn resume(run: &Run, phase: Phase, timing: &Timing, now: Timestamp) -> Change {
+    if !run.paused {
+        return unchanged(run);
+    }
+    let mut run = run.clone();
+    run.paused = false;
+    let then = match phase {
+        Phase::Queued | Phase::Lost => queue_next(&mut run, timing, now),
+        // The wait may be over by now: the sweep looks.
+        Phase::Waiting => {
+            run.due_at = Some(now);
+            Then::Nothing
+        }
+        Phase::Live | Phase::Lapsed | Phase::Ended => Then::Nothing,
+    };
+    Change {
+        run,
+        log: Log::Resumed,
+        then,
+    }
+}
+
+pub(super) fn stop_live(run: &Run, force: bool, now: Timestamp) -> Change {
+    if force || run.stopping {
+        return stop_now(run, now);
+    }
+    let mut run = run.clone();
+    run.stopping = true;
+    run.stop_requested_at = Some(now);
+    Change {
+        run,
+        log: Log::StopRequested,
+        then: Then::Nothing,
+    }
+}
+
+pub(super) fn stop_now(run: &Run, now: Timestamp) -> Change {
+    let mut run = run.clone();
+    run.stopping = true;
+    run.stop_requested_at = run.stop_requested_at.or(Some(now));
+    end(run, Some(Reason::Stopped), now)
+}
+
+pub(super) fn due_queued(run: &Run, timing: &Timing, now: Timestamp) -> Change {
+    if run.stopping {
+        return end(run.clone(), Some(Reason::Stopped), now);
+    }
+    if now >= run.ends_at {
+        return end(run.clone(), Some(Reason::TimeLimit), now);
+    }
+    if run.due_at.is_some_and(|due_at| now < due_at) || run.paused || run.blocked {
+        return unchanged(run);
+    }
+    let given_up = run
+        .dispatch
+        .first_at
+        .is_some_and(|first_at| now.since(first_at) >= NEVER_STARTED_AFTER);
+    if given_up && run.executor == Executor::Background {
+        return end(run.clone(), Some(Reason::NeverStarted), now);
+    }
+    let mut run = run.clone();
+    let before = std::mem::take(&mut run.dispatch);
+    let then = queue_next(&mut run, timing, now);
+    if then == Then::Dispatch {
+        run.dispatch.attempts = before.attempts + 1;
+        run.dispatch.first_at = before.first_at.or(Some(now));
+        run.dispatch.error = before.error;
+        run.due_at = Some((now + timing.redispatch_wait(run.dispatch.attempts)).min(run.ends_at));
+    }
+    Change {
+        run,
+        log: Log::Nothing,
+        then,
+    }
+}
+
+pub(super) fn due_lapsed(run: &Run, committed: u64, timing: &Timing, now: Timestamp) -> Change {
+    let mut run = count_crash(run, committed);
+    let last_sign_of_life = run.last_sign_of_life.unwrap_or(run.created_at);
+    let ending = if run.stopping {
+        Some(Reason::Stopped)
+    } else if now >= run.ends_at {
+        Some(Reason::TimeLimit)
+    } else if is_crash_limit(&run) {
+        Some(Reason::CrashLimit)
+    } else {
+        None
+    };
+    if ending.is_some() {
+        return end(run, ending, now);
+    }
+    let log = Log::Lost {
+        epoch: run.epoch,
+        last_sign_of_life,
+        crashes: run.counters.crashes,
+    };
+    release_lease(&mut run);
+    run.status = Status::Lost;
+    let then = queue_next(&mut run, timing, now);
+    Change { run, log, then }
+}
+
+pub(super) fn due_waiting(run: &Run, timing: &Timing, now: Timestamp) -> Result<Change, Refusal> {
+    if run.stopping {
+        return Ok(end(run.clone(), Some(Reason::Stopped), now));
+    }
+    if now >= run.ends_at {
+        return Ok(end(run.clone(), Some(Reason::TimeLimit), now));
+    }
+    if run.due_at.is_some_and(|due_at| now < due_at) || run.paused {
+        return Err(Refusal::NotReady);
+    }
+    let mut run = run.clone();
+    run.status = Status::Queued;
+    let then = queue_next(&mut run, timing, now);
+    Ok(Change {
+        run,
+        log: Log::Nothing,
+        then,
+    })
+}
+
+pub(super) fn dispatch_failed(run: &Run, epoch: u64, stage: DispatchStage, error: &str) -> Result<Change, Refusal> {
+    if epoch != run.epoch {
+        return Err(Refusal::StaleDispatch {
+            expected: epoch,
+            actual: run.epoch,
+        });
+    }
+    let mut run = run.clone();
+    run.dispatch.stage = stage;
+    run.dispatch.error = Some(error.chars().take(200).collect());
+    Ok(Change {
+        run,
+        log: Log::Nothing,
+        then: Then::Nothing,
+    })
+}
+
+pub(super) fn declare_lapsed(run: &Run, now: Timestamp) -> Change {
+    let mut run = run.clone();
+    run.lease_expires_at = Some(now);
+    run.due_at = Some(now);
+    Change {
+        run,
+        log: Log::Nothing,
+        then: Then::Nothing,
+    }
+}
