@@ -60,7 +60,12 @@ pub enum EventBody {
     #[serde(rename = "step.unknown")]
     StepUnknown { key: StepKey, attempt: u64 },
     #[serde(rename = "auto_continue")]
-    AutoContinue { reason: ContinueReason },
+    AutoContinue {
+        reason: ContinueReason,
+        /// Steps whose bodies were cut off.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        interrupted: Vec<StepKey>,
+    },
     #[serde(rename = "run.parked")]
     RunParked {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,6 +131,18 @@ impl EventBody {
             | EventBody::RunFailed(outcome)
             | EventBody::RunCancelled(outcome) => Some(outcome),
             _ => None,
+        }
+    }
+
+    /// The user's JSON that the event holds.
+    pub fn payload(&self) -> Option<&Payload> {
+        match self {
+            EventBody::RunAccepted { input: payload, .. }
+            | EventBody::PlanDeclared { keys: payload }
+            | EventBody::StepCommitted { result: payload, .. }
+            | EventBody::AnswerRecorded { value: payload, .. }
+            | EventBody::Emit { data: payload, .. } => Some(payload),
+            _ => self.outcome().and_then(|outcome| outcome.value.as_ref()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod ending;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use thiserror::Error;
 
@@ -66,6 +66,7 @@ impl Fold {
             self.event(event)?;
         }
         self.tail.epoch = page.epoch;
+        self.log_bytes += page.approximate_bytes();
         if self.totals != page.totals {
             let what = format!("the page counts {:?}, its events {:?}", page.totals, self.totals);
             return Err(Corrupt {
@@ -214,6 +215,27 @@ impl Fold {
                 what: format!("a result of step {key}, which is not running"),
             }),
         }
+    }
+
+    /// The totals behind `bodies`, were they appended now.
+    pub fn totals_after(&self, bodies: &[EventBody]) -> Totals {
+        let mut totals = self.totals;
+        let mut joining: HashSet<StepKey> = HashSet::new();
+        let mut join = |key: StepKey| u64::from(!self.steps.contains_key(&key) && joining.insert(key));
+        for body in bodies {
+            match body {
+                EventBody::PlanDeclared { keys } => {
+                    let declared = keys.decode::<Vec<StepKey>>().unwrap_or_default();
+                    totals.planned += declared.into_iter().map(&mut join).sum::<u64>();
+                }
+                EventBody::StepStarted { key, .. } => totals.planned += join(key.clone()),
+                EventBody::StepCommitted { .. } => totals.committed += 1,
+                EventBody::StepFailed { .. } => totals.failed += 1,
+                EventBody::StepUnknown { .. } => totals.unknown += 1,
+                _ => {}
+            }
+        }
+        totals
     }
 
     /// Steps that an earlier holder started and that have no result, in the order of the plan.

@@ -18,4 +18,5 @@ pub mod table;
 pub use meter::Meter;
 pub use store::{
     Acceptance, Accepted, LogSlice, PagePut, Pause, RowAndPageWrite, RowWrite, RunList, Store, StoreError, TurnRecord,
+    WireEvent, WireSlice,
 };

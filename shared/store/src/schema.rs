@@ -1,1 +1,1 @@
-
+pub const DUE_SHARDS: u8 = 16;
