@@ -1,6 +1,9 @@
 //! What only one place may name. Comments may name anything.
 
-use crate::{none, sources::sources};
+use crate::{
+    none,
+    sources::{Source, sources},
+};
 
 /// These files spell the words that they look for.
 const THIS_TEST: &str = "tests/tests/tidy/";
@@ -47,19 +50,21 @@ fn only_the_background_function_and_dev_run_in_the_background() {
 }
 
 #[test]
-fn tests_neither_sleep_nor_hide() {
-    let tests = || sources("tests/").filter(|source| !source.path.starts_with(THIS_TEST));
-    let hidden = tests()
-        .flat_map(|source| source.lines_with(&["todo!", "#[ignore"]))
-        .collect();
-    none("no test is left out", "finish it, or delete it", hidden);
-    let waits = tests().filter(|source| source.path != "tests/src/wait.rs");
-    let sleeps = waits.flat_map(|source| source.lines_with(&["sleep("])).collect();
-    none(
-        "no test sleeps",
-        "wait for the condition with outlast_tests::wait::wait_until",
-        sleeps,
-    );
+fn no_test_is_left_out() {
+    let hidden = tests().flat_map(|source| source.lines_with(&["todo!", "#[ignore"]));
+    none("no test is left out", "finish it, or delete it", hidden.collect());
+}
+
+#[test]
+fn no_test_sleeps() {
+    let others = tests().filter(|source| source.path != "tests/src/wait.rs");
+    let sleeps = others.flat_map(|source| source.lines_with(&["sleep("]));
+    let instead = "wait for the condition with outlast_tests::wait::wait_until";
+    none("no test sleeps", instead, sleeps.collect());
+}
+
+fn tests() -> impl Iterator<Item = Source> {
+    sources("tests/").filter(|source| !source.path.starts_with(THIS_TEST))
 }
 
 #[test]
