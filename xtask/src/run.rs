@@ -40,7 +40,7 @@ pub fn test(args: &[String]) -> Result<bool> {
         &["nextest", "run"]
     } else {
         eprintln!("xtask: cargo-nextest is lacking (`cargo install cargo-nextest --locked`), so `cargo test` runs");
-        &["test", "--all-targets"]
+        &["test", "--tests"]
     };
     let mut tests = cargo(runner);
     if !args
