@@ -1,0 +1,1 @@
+//! Errors over HTTP: problem details with a stable code.
