@@ -1,1 +1,7 @@
+//! What tests share.
+//!
+//! - [`dynamodb_local`]: Amazon's DynamoDB Local, started for a test and gone after it;
+//! - [`wait`]: waiting for a condition instead of sleeping.
 
+pub mod dynamodb_local;
+pub mod wait;

@@ -1,0 +1,84 @@
+//! What only one place may name. Comments may name anything.
+
+use crate::{
+    none,
+    sources::{Source, sources},
+};
+
+/// These files spell the words that they look for.
+const THIS_TEST: &str = "tests/tests/tidy/";
+
+#[test]
+fn time_chance_and_tasks_come_through_ports() {
+    let reached = [
+        "Instant::now",
+        "SystemTime::now",
+        "Timestamp::now",
+        "Zoned::now",
+        "Uuid::now_v7",
+        "Uuid::new_v4",
+        "rand::",
+        "tokio::spawn",
+        "task::spawn",
+        "thread::spawn",
+    ];
+    let inner = ["core", "store", "engine", "agent", "http"].map(|name| format!("shared/{name}/src/"));
+    let broken = inner
+        .iter()
+        .flat_map(|folder| sources(folder))
+        .flat_map(|source| source.shipped_lines_with(&reached));
+    none(
+        "the inner crates reach for no clock, chance or task",
+        "take it from a port; runtime has them",
+        broken.collect(),
+    );
+}
+
+#[test]
+fn only_the_background_function_and_dev_run_in_the_background() {
+    let allowed =
+        |path: &str| path.starts_with("functions/background/") || path.starts_with("cli/") && path.contains("dev");
+    let others = sources("").filter(|source| !allowed(&source.path) && !source.path.starts_with(THIS_TEST));
+    let broken = others
+        .flat_map(|source| source.lines_with(&["Host::background"]))
+        .collect();
+    none(
+        "only functions/background and cli's dev name Host::background()",
+        "dispatch to the background instead",
+        broken,
+    );
+}
+
+#[test]
+fn no_test_is_left_out() {
+    let hidden = tests().flat_map(|source| source.lines_with(&["todo!", "#[ignore"]));
+    none("no test is left out", "finish it, or delete it", hidden.collect());
+}
+
+#[test]
+fn no_test_sleeps() {
+    let others = tests().filter(|source| source.path != "tests/src/wait.rs");
+    let sleeps = others.flat_map(|source| source.lines_with(&["sleep("]));
+    let instead = "wait for the condition with outlast_tests::wait::wait_until";
+    none("no test sleeps", instead, sleeps.collect());
+}
+
+fn tests() -> impl Iterator<Item = Source> {
+    sources("tests/").filter(|source| !source.path.starts_with(THIS_TEST))
+}
+
+#[test]
+fn environment_variables_are_spelled_once() {
+    let home = "shared/runtime/src/env_vars.rs";
+    let others = sources("").filter(|source| source.path != home && !source.path.starts_with(THIS_TEST));
+    let spelled = others.flat_map(|source| source.lines_with(&["\"OUTLAST_"]));
+    // What `cargo xtask` tells tests is no setting of the product; clap wants the name where the argument is.
+    let of_tests = |line: &str| line.contains("\"OUTLAST_TEST_");
+    let of_clap = |line: &str| line.starts_with("cli/") && line.contains("env = \"OUTLAST_");
+    let broken = spelled.filter(|line| !of_tests(line) && !of_clap(line)).collect();
+    none(
+        "a variable's name is spelled only in shared/runtime/src/env_vars.rs",
+        "use its constant",
+        broken,
+    );
+}
