@@ -80,7 +80,6 @@ impl Fold {
             self.event(event)?;
         }
         self.tail.epoch = page.epoch;
-        self.log_bytes += page.approximate_bytes();
         if page.writer == Writer::Holder && (page.epoch == 0 || page.epoch != self.claimed_epoch) {
             let what = format!("a holder's page of epoch {}, which nobody claimed", page.epoch);
             return corrupt(first_seq, what);
@@ -180,6 +179,7 @@ impl Fold {
             | EventBody::RunCancelled(_) => self.tail.ended = true,
         }
         self.tail.seq = event.seq;
+        self.log_bytes += event.body.approximate_bytes();
         Ok(())
     }
 

@@ -84,7 +84,10 @@ fn one_of_each() -> Vec<EventBody> {
         ContinueReason::Paused,
         ContinueReason::LeaseInDoubt,
     ];
-    bodies.extend(reasons.map(|reason| EventBody::AutoContinue { reason }));
+    bodies.extend(reasons.map(|reason| EventBody::AutoContinue {
+        reason,
+        interrupted: vec![StepKey::new("cut")],
+    }));
     let endings = std::iter::once(None).chain(Reason::ALL.map(Some));
     bodies.extend(endings.map(|reason| EventBody::terminal(outcome(reason))));
     bodies

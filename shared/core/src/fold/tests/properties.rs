@@ -18,7 +18,7 @@ fn body() -> impl Strategy<Value = EventBody> {
         1 => Just(EventBody::RunPaused),
         1 => Just(EventBody::RunResumed),
         1 => Just(EventBody::Emit { key: key("note"), data: json("1") }),
-        1 => Just(EventBody::AutoContinue { reason: ContinueReason::RunTimeout }),
+        1 => Just(EventBody::AutoContinue { reason: ContinueReason::RunTimeout, interrupted: vec![] }),
     ]
 }
 
