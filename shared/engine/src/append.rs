@@ -68,9 +68,6 @@ struct State {
     /// Something waits for what is pending.
     urgent: bool,
     in_flight: Option<InFlight>,
-    accepted: u64,
-    durable: u64,
-    flushes: Vec<(u64, oneshot::Sender<()>)>,
 }
 
 struct Draft {
@@ -92,9 +89,6 @@ impl Journal {
             oldest: None,
             urgent: false,
             in_flight: None,
-            accepted: 0,
-            durable: 0,
-            flushes: Vec::new(),
         };
         Self {
             engine,
@@ -133,26 +127,9 @@ impl Journal {
         receiver
     }
 
-    /// Resolves when all that was accepted so far is durable.
-    pub(crate) fn flush(&self) -> oneshot::Receiver<()> {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.lock();
-        if state.durable == state.accepted {
-            let _ = sender.send(());
-        } else {
-            let position = state.accepted;
-            state.flushes.push((position, sender));
-            state.urgent = true;
-            drop(state);
-            self.wake.notify_one();
-        }
-        receiver
-    }
-
     fn push(&self, draft: Draft, urgent: bool) {
         let now = self.engine.seams.clock.monotonic();
         let mut state = self.lock();
-        state.accepted += 1;
         state.pending_bytes += weight(&draft.body);
         state.pending.push_back(draft);
         state.oldest.get_or_insert(now);
@@ -296,23 +273,14 @@ impl Journal {
             return Ok(());
         };
         state.fold.page(&flight.page)?;
-        state.durable += flight.page.events.len() as u64;
         for started in flight.started.into_iter().flatten() {
             let _ = started.send(Started::Landed);
         }
-        self.wake_flushes(&mut state);
         self.lease.set_totals(state.fold.totals);
         let is_full = state.fold.log_bytes > MAX_LOG_BYTES;
         drop(state);
         self.engine.hints.grew(&self.run.id, flight.page.last_seq());
         if is_full { Err(CannotAppend::LogFull) } else { Ok(()) }
-    }
-
-    fn wake_flushes(&self, state: &mut State) {
-        let durable = state.durable;
-        for (_, sender) in state.flushes.extract_if(.., |(position, _)| *position <= durable) {
-            let _ = sender.send(());
-        }
     }
 
     /// Folds the pages behind our tail; stops at once if they fence us.
@@ -343,7 +311,6 @@ impl Journal {
         for (event, started) in flight.page.events.iter().zip(flight.started) {
             match started {
                 Some(started) if forbidden => {
-                    state.durable += 1;
                     let _ = started.send(Started::Forbidden);
                 }
                 started => {
@@ -352,7 +319,6 @@ impl Journal {
                 }
             }
         }
-        self.wake_flushes(&mut state);
         self.set_in_flight(&mut state, bodies, acks);
     }
 
