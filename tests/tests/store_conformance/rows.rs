@@ -50,7 +50,7 @@ fn full(run: &Run) -> Run {
         },
         ended_at: Some(at(5)),
         reason: Some(Reason::StepsFailed),
-        expires_at: Some(1_790_000_000),
+        expires_at: Some(at(0).as_ttl_seconds()),
         status: Status::Incomplete,
         write_id: write_id(),
         ..run.clone()
