@@ -109,7 +109,7 @@ pub(crate) async fn note_delivery_failure(
     run: &RunId,
     epoch: u64,
     stage: DispatchStage,
-    error: &dyn std::error::Error,
+    error: &(dyn std::error::Error + Sync),
 ) {
     if let Ok(Some(run)) = engine.store.load_run(run).await {
         note_failure(engine, run, epoch, stage, error.to_string()).await;
