@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use outlast_engine::seams::Clock;
 use outlast_engine::{Agent, Agents};
 use outlast_store::records::Records;
 
@@ -13,6 +14,7 @@ use crate::tool::{Tool, Tools};
 pub struct Resources {
     pub records: Arc<dyn Records>,
     pub http: reqwest::Client,
+    pub clock: Arc<dyn Clock>,
 }
 
 /// A name, tools, and agents of its own beside the built-in `plan`.

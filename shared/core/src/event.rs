@@ -146,6 +146,12 @@ impl EventBody {
         }
     }
 
+    /// Its size, near enough for limits: the payload as it is, everything else at a flat rate.
+    pub fn approximate_bytes(&self) -> u64 {
+        const EACH: usize = 200;
+        (EACH + self.payload().map_or(0, Payload::len)) as u64
+    }
+
     pub fn is_terminal(&self) -> bool {
         self.outcome().is_some()
     }
@@ -157,10 +163,22 @@ pub fn wire_json(event: &Event) -> String {
         // Every event is a struct of strings, numbers and payloads: it serialises.
         unreachable!("an event is a JSON object")
     };
-    wire_object(&fields)
+    splice(&fields)
 }
 
-fn wire_object(fields: &serde_json::Map<String, serde_json::Value>) -> String {
+/// The same of an event's stored fields, of whatever kind it is. Fails if a payload is no JSON, which would forge the
+/// rest of the line.
+pub fn wire_object(fields: &serde_json::Map<String, serde_json::Value>) -> Result<String, String> {
+    for field in PAYLOAD_FIELDS {
+        if let Some(serde_json::Value::String(text)) = fields.get(field) {
+            serde_json::from_str::<serde::de::IgnoredAny>(text)
+                .map_err(|error| format!("{field} is not JSON: {error}"))?;
+        }
+    }
+    Ok(splice(fields))
+}
+
+fn splice(fields: &serde_json::Map<String, serde_json::Value>) -> String {
     let mut line = String::from("{");
     for (name, value) in fields {
         if line.len() > 1 {

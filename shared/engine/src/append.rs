@@ -8,7 +8,7 @@ use futures::future::select;
 use outlast_core::event::EventBody;
 use outlast_core::limits::{MAX_LOG_BYTES, PAGE_FLUSH_AFTER, PAGE_FLUSH_BYTES};
 use outlast_core::page::Writer;
-use outlast_core::{Fold, Page, Payload, Run};
+use outlast_core::{Fold, Page, Run};
 use outlast_store::{PagePut, Store, StoreError};
 use tokio::sync::{Notify, oneshot};
 
@@ -19,8 +19,6 @@ use crate::lease::Lease;
 
 /// How much one page takes of what waits; what is larger alone is stored beside it.
 const PAGE_FILL_BYTES: usize = 200 * 1024;
-/// What an event weighs beside its payload.
-const EVENT_BYTES: usize = 200;
 const REPEAT_AFTER: Duration = Duration::from_millis(50);
 
 /// Why a holder can't write on. Nothing of it is an error of the run.
@@ -68,9 +66,6 @@ struct State {
     /// Something waits for what is pending.
     urgent: bool,
     in_flight: Option<InFlight>,
-    accepted: u64,
-    durable: u64,
-    flushes: Vec<(u64, oneshot::Sender<()>)>,
 }
 
 struct Draft {
@@ -92,9 +87,6 @@ impl Journal {
             oldest: None,
             urgent: false,
             in_flight: None,
-            accepted: 0,
-            durable: 0,
-            flushes: Vec::new(),
         };
         Self {
             engine,
@@ -133,26 +125,9 @@ impl Journal {
         receiver
     }
 
-    /// Resolves when all that was accepted so far is durable.
-    pub(crate) fn flush(&self) -> oneshot::Receiver<()> {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.lock();
-        if state.durable == state.accepted {
-            let _ = sender.send(());
-        } else {
-            let position = state.accepted;
-            state.flushes.push((position, sender));
-            state.urgent = true;
-            drop(state);
-            self.wake.notify_one();
-        }
-        receiver
-    }
-
     fn push(&self, draft: Draft, urgent: bool) {
         let now = self.engine.seams.clock.monotonic();
         let mut state = self.lock();
-        state.accepted += 1;
         state.pending_bytes += weight(&draft.body);
         state.pending.push_back(draft);
         state.oldest.get_or_insert(now);
@@ -296,23 +271,14 @@ impl Journal {
             return Ok(());
         };
         state.fold.page(&flight.page)?;
-        state.durable += flight.page.events.len() as u64;
         for started in flight.started.into_iter().flatten() {
             let _ = started.send(Started::Landed);
         }
-        self.wake_flushes(&mut state);
         self.lease.set_totals(state.fold.totals);
         let is_full = state.fold.log_bytes > MAX_LOG_BYTES;
         drop(state);
         self.engine.hints.grew(&self.run.id, flight.page.last_seq());
         if is_full { Err(CannotAppend::LogFull) } else { Ok(()) }
-    }
-
-    fn wake_flushes(&self, state: &mut State) {
-        let durable = state.durable;
-        for (_, sender) in state.flushes.extract_if(.., |(position, _)| *position <= durable) {
-            let _ = sender.send(());
-        }
     }
 
     /// Folds the pages behind our tail; stops at once if they fence us.
@@ -343,7 +309,6 @@ impl Journal {
         for (event, started) in flight.page.events.iter().zip(flight.started) {
             match started {
                 Some(started) if forbidden => {
-                    state.durable += 1;
                     let _ = started.send(Started::Forbidden);
                 }
                 started => {
@@ -352,7 +317,6 @@ impl Journal {
                 }
             }
         }
-        self.wake_flushes(&mut state);
         self.set_in_flight(&mut state, bodies, acks);
     }
 
@@ -362,5 +326,5 @@ impl Journal {
 }
 
 fn weight(body: &EventBody) -> usize {
-    EVENT_BYTES + body.payload().map_or(0, Payload::len)
+    body.approximate_bytes() as usize
 }

@@ -59,11 +59,7 @@ impl Follower {
         owned_run(engine, owner, id).await?;
         let page_from = match after {
             0 => 1,
-            after => engine
-                .store
-                .first_seq_of_page_holding(id, after + 1)
-                .await?
-                .unwrap_or(1),
+            after => engine.store.page_start(id, after + 1, true).await?.unwrap_or(1),
         };
         Ok(Follower {
             store: engine.store.clone(),
@@ -128,16 +124,16 @@ impl Follower {
             .await?;
         let mut fresh = Vec::new();
         for event in slice.events {
-            if event.last_seq <= self.seen {
-                self.page_from = self.page_from.max(event.last_seq + 1);
+            if event.seq <= self.seen {
+                self.page_from = self.page_from.max(event.seq + 1);
                 continue;
             }
             // Pages become visible in any order: what lies behind a gap waits until the gap is filled.
-            if event.seq > self.seen + 1 {
+            if event.first_seq > self.seen + 1 {
                 return Ok((fresh, false));
             }
-            self.seen = event.last_seq;
-            self.page_from = event.last_seq + 1;
+            self.seen = event.seq;
+            self.page_from = event.seq + 1;
             self.ended |= event.terminal;
             fresh.push(event);
         }

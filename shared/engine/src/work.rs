@@ -85,7 +85,9 @@ pub(crate) async fn work(
     let closing = match ended {
         Ended::Closing(closing) => closing,
         Ended::CutOff(reason) => {
-            let progressed = chunk.journal.with_fold(|fold| fold.finals) > finals_before;
+            // A pause is no fault of the run's.
+            let paused = reason == ContinueReason::Paused;
+            let progressed = paused || chunk.journal.with_fold(|fold| fold.finals) > finals_before;
             Closing::HandOff { reason, progressed }
         }
         Ended::Cannot(CannotAppend::LogFull) => Closing::Finish(AgentResult::Ended(Reason::HistoryTooLarge)),

@@ -7,11 +7,15 @@
 //! - [`memory`]: the test double, with a fault script
 //! - [`records`]: a user's own table, for `put_record`
 
+mod blobs;
 pub mod dynamodb;
 pub mod memory;
 pub mod meter;
+mod pages;
 pub mod records;
+mod rows;
 pub mod schema;
+mod size;
 pub mod store;
 pub mod table;
 

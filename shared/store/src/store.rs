@@ -1,10 +1,24 @@
 //! What the engine calls.
+//!
+//! - `runs`: rows, and rows together with pages
+//! - `accept`: a run's beginning; threads and turns
+//! - `lists`: what the indexes say
+//! - `log`: pages
+//! - `wire`: the log for readers
+//! - `retry`: what is tried again, and how
+
+mod accept;
+mod lists;
+mod log;
+mod retry;
+mod runs;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use outlast_core::{Cost, Owner, Page, Run, RunId, Tail, ThreadKey, Timestamp, TurnKey};
+use outlast_core::{Cost, Owner, Page, Run, RunId, Tail, Timestamp, TurnKey};
 use thiserror::Error;
 
 use crate::meter::Meter;
@@ -100,25 +114,36 @@ pub struct LogSlice {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WireSlice {
-    pub events: Vec<WireEvent>,
-    pub next: Option<u64>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WireEvent {
-    pub seq: u64,
-    pub last_seq: u64,
-    pub kind: String,
-    pub terminal: bool,
-    pub json: String,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunList {
     pub runs: Vec<Run>,
     /// Opaque; hand it back for the next ones.
     pub next: Option<String>,
+}
+
+/// One event as readers get it: also of a kind that this code doesn't know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireEvent {
+    /// The seq, but of a [`CORRUPT`] one, which stands for all from here to its `seq`.
+    pub first_seq: u64,
+    pub seq: u64,
+    /// Its type. [`CORRUPT`] stands for what can't be read.
+    pub kind: String,
+    /// The run's last event.
+    pub terminal: bool,
+    /// One line.
+    pub json: String,
+}
+
+/// The kind of a [`WireEvent`] that stands in the place of events that can't be read. Its `seq` is the last of them,
+/// if that is known, and its JSON says which they are.
+pub const CORRUPT: &str = "corrupt";
+
+/// Some consecutive events, for readers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WireSlice {
+    pub events: Vec<WireEvent>,
+    /// Where the next slice begins; `None` when the log was read to its end.
+    pub next: Option<u64>,
 }
 
 /// The runs and their logs. Cheap to clone.
@@ -129,7 +154,6 @@ pub struct Store {
     pause: Arc<dyn Pause>,
 }
 
-#[allow(unused_variables)]
 impl Store {
     pub fn new(table: Arc<dyn Table>, pause: Arc<dyn Pause>) -> Self {
         Self {
@@ -151,88 +175,6 @@ impl Store {
     pub fn cost(&self) -> Cost {
         self.meter.cost()
     }
-
-    /// Consistent.
-    pub async fn load_run(&self, id: &RunId) -> Result<Option<Run>, StoreError> {
-        todo!()
-    }
-
-    /// Conditional on `before.version`; `after.write_id` must be fresh. Names only the attributes that differ.
-    pub async fn write_run(&self, before: &Run, after: &Run) -> Result<RowWrite, StoreError> {
-        todo!()
-    }
-
-    /// One transaction: the row as [`Store::write_run`], the page where nothing stands, and, if `after` has ended, the
-    /// thread freed.
-    pub async fn write_run_with_page(
-        &self,
-        before: &Run,
-        after: &Run,
-        page: &Page,
-    ) -> Result<RowAndPageWrite, StoreError> {
-        todo!()
-    }
-
-    pub async fn accept(&self, acceptance: &Acceptance, now: Timestamp) -> Result<Accepted, StoreError> {
-        todo!()
-    }
-
-    pub async fn turn(&self, owner: &Owner, turn: &TurnKey, now: Timestamp) -> Result<Option<TurnRecord>, StoreError> {
-        todo!()
-    }
-
-    /// The thread's live run; consistent.
-    pub async fn active_run(&self, owner: &Owner, thread: &ThreadKey) -> Result<Option<RunId>, StoreError> {
-        todo!()
-    }
-
-    /// Newest first.
-    pub async fn list_runs(&self, owner: &Owner, limit: usize, after: Option<&str>) -> Result<RunList, StoreError> {
-        todo!()
-    }
-
-    /// Runs that the index says are due in one of [`crate::schema::DUE_SHARDS`] shards, all of them. A hint.
-    pub async fn due_runs(&self, shard: u8, now: Timestamp) -> Result<Vec<RunId>, StoreError> {
-        todo!()
-    }
-
-    /// Moves the due time of a row that can't be read, so that it is neither forgotten nor looked at each minute.
-    pub async fn postpone_unreadable(&self, id: &RunId, until: Timestamp) -> Result<(), StoreError> {
-        todo!()
-    }
-
-    /// A holder's put: lands only where nothing stands. The same page again (by write id) has landed.
-    pub async fn put_page(&self, page: &Page) -> Result<PagePut, StoreError> {
-        todo!()
-    }
-
-    /// Consistent: the end of the log, with its totals and size of what is not known here (zero).
-    pub async fn tail_page(&self, id: &RunId) -> Result<Option<Page>, StoreError> {
-        todo!()
-    }
-
-    /// One request's worth of pages whose first seq is at least `first_seq`, in order.
-    pub async fn read_pages(&self, id: &RunId, first_seq: u64, consistent: bool) -> Result<LogSlice, StoreError> {
-        todo!()
-    }
-
-    pub async fn read_wire_events(
-        &self,
-        id: &RunId,
-        first_seq: u64,
-        consistent: bool,
-    ) -> Result<WireSlice, StoreError> {
-        todo!()
-    }
-
-    pub async fn first_seq_of_page_holding(&self, id: &RunId, seq: u64) -> Result<Option<u64>, StoreError> {
-        todo!()
-    }
-
-    /// The page that holds `seq`: the one with the greatest first seq at or before it.
-    pub async fn page_holding(&self, id: &RunId, seq: u64, consistent: bool) -> Result<Option<Page>, StoreError> {
-        todo!()
-    }
 }
 
 /// The tail as a page says it.
@@ -243,3 +185,6 @@ pub fn tail_of(page: &Page) -> Tail {
         ended: page.is_ended(),
     }
 }
+
+#[cfg(test)]
+mod tests;

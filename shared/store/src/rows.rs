@@ -1,0 +1,163 @@
+//! The items of the table `runs`: a run's row, a thread, a turn.
+//!
+//! Attributes are native, one for each field, so that a person can read a row in the console, and so that a write
+//! names only those that changed: what code of a later version added stays. The parts of `dispatch`, `counters`,
+//! `totals` and `cost` are attributes too (`counters_chunks`), for the same reason.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use outlast_core::key::key_part;
+use outlast_core::page::SCHEMA;
+use outlast_core::{Owner, Run, RunId, ThreadKey, Timestamp, TurnKey};
+
+use crate::schema::DUE_SHARDS;
+use crate::store::{StoreError, TurnRecord};
+use crate::table::{Item, Key, number, number_of, text, text_of};
+
+const META: &str = "meta";
+const RUN: &str = "run#";
+/// Fields of a row that are structs: their parts become attributes with this prefix.
+const FLATTENED: [&str; 4] = ["dispatch", "counters", "totals", "cost"];
+
+pub(crate) fn run_key(id: &RunId) -> Result<Key, StoreError> {
+    Ok(row(format!("{RUN}{}", part("run", id.as_str())?)))
+}
+
+pub(crate) fn thread_key(owner: &Owner, thread: &ThreadKey) -> Result<Key, StoreError> {
+    let (owner, thread) = (part("owner", owner.as_str())?, part("thread", thread.as_str())?);
+    Ok(row(format!("thread#{owner}#{thread}")))
+}
+
+pub(crate) fn turn_key(owner: &Owner, turn: &TurnKey) -> Result<Key, StoreError> {
+    let (owner, turn) = (part("owner", owner.as_str())?, part("turn", turn.as_str())?);
+    Ok(row(format!("turn#{owner}#{turn}")))
+}
+
+fn row(pk: String) -> Key {
+    Key::Row { pk, sk: META.into() }
+}
+
+pub(crate) fn part(what: &str, name: &str) -> Result<String, StoreError> {
+    key_part(name).map_err(|error| StoreError::Rejected(format!("the name of the {what} can't be a key: {error}")))
+}
+
+/// The run that an index's item points to.
+pub(crate) fn run_id_of(item: &Item) -> Option<RunId> {
+    RunId::parse(text_of(item, "pk")?.strip_prefix(RUN)?)
+}
+
+/// The due index's partition of a run: always the same one.
+pub(crate) fn due_shard(id: &RunId) -> u8 {
+    // FNV-1a: short, and the same in every version of everything.
+    let hash = id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash % u64::from(DUE_SHARDS)) as u8
+}
+
+pub(crate) fn due_shard_name(shard: u8) -> String {
+    format!("due#{shard}")
+}
+
+/// A row as it is stored, without its key. What is `None` is absent.
+pub(crate) fn encode_run(run: &Run) -> Result<Item, StoreError> {
+    let fields: Item = serde_dynamo::to_item(run).map_err(|error| StoreError::Rejected(format!("the row: {error}")))?;
+    let mut item = Item::with_capacity(fields.len() + 20);
+    for (name, value) in fields {
+        match value {
+            AttributeValue::Null(_) => {}
+            AttributeValue::M(parts) if FLATTENED.contains(&name.as_str()) => {
+                let parts = parts.into_iter().filter(|(_, value)| !value.is_null());
+                item.extend(parts.map(|(part, value)| (format!("{name}_{part}"), value)));
+            }
+            value => {
+                item.insert(name, value);
+            }
+        }
+    }
+    item.insert("schema".into(), number(SCHEMA));
+    if run.due_at.is_some() {
+        item.insert("due_shard".into(), text(due_shard_name(due_shard(&run.id))));
+    }
+    Ok(item)
+}
+
+pub(crate) fn decode_run(id: &RunId, mut item: Item) -> Result<Run, StoreError> {
+    check_schema(&item, || format!("the row of run {id}"))?;
+    for name in FLATTENED {
+        let prefix = format!("{name}_");
+        let names: Vec<String> = item.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
+        let parts = names
+            .into_iter()
+            .filter_map(|key| Some((key[prefix.len()..].to_owned(), item.remove(&key)?)))
+            .collect();
+        item.insert(name.into(), AttributeValue::M(parts));
+    }
+    let run: Run =
+        serde_dynamo::from_item(item).map_err(|error| StoreError::Corrupt(format!("the row of run {id}: {error}")))?;
+    if run.id != *id {
+        return Err(StoreError::Corrupt(format!(
+            "the row of run {id} says that it is run {}",
+            run.id
+        )));
+    }
+    Ok(run)
+}
+
+/// What code of a later schema wrote is left alone; what names no schema was not written by us.
+pub(crate) fn check_schema(item: &Item, what: impl Fn() -> String) -> Result<(), StoreError> {
+    match number_of::<u64>(item, "schema") {
+        Some(schema) if schema > SCHEMA => Err(StoreError::UnknownSchema(schema)),
+        Some(_) => Ok(()),
+        None => Err(StoreError::Corrupt(format!("{} names no schema", what()))),
+    }
+}
+
+/// What differs between two stored forms of a row.
+pub(crate) fn difference(before: &Item, mut after: Item) -> (Vec<(String, AttributeValue)>, Vec<String>) {
+    let remove = before
+        .keys()
+        .filter(|name| !after.contains_key(*name))
+        .cloned()
+        .collect();
+    after.retain(|name, value| before.get(name) != Some(value));
+    (after.into_iter().collect(), remove)
+}
+
+pub(crate) fn encode_turn(record: &TurnRecord) -> Item {
+    Item::from([
+        ("owner".into(), text(record.owner.as_str())),
+        ("turn".into(), text(record.turn.as_str())),
+        ("run_id".into(), text(record.run_id.as_str())),
+        ("fingerprint".into(), text(&record.fingerprint)),
+        (TAKEN_UNTIL.into(), number(record.expires_at.as_millis())),
+        ("expires_at".into(), number(record.expires_at.as_ttl_seconds())),
+        ("schema".into(), number(SCHEMA)),
+    ])
+}
+
+/// Until when a turn is taken, in milliseconds; beside it TTL's seconds, which free nothing.
+pub(crate) const TAKEN_UNTIL: &str = "taken_until";
+
+pub(crate) fn decode_turn(owner: &Owner, turn: &TurnKey, item: &Item) -> Result<TurnRecord, StoreError> {
+    check_schema(item, || format!("turn {turn}"))?;
+    let corrupt = || StoreError::Corrupt(format!("the item of turn {turn}"));
+    check_owner(owner, item, &format!("turn {turn}"))?;
+    Ok(TurnRecord {
+        owner: owner.clone(),
+        turn: turn.clone(),
+        run_id: RunId::new(text_of(item, "run_id").ok_or_else(corrupt)?),
+        fingerprint: text_of(item, "fingerprint").ok_or_else(corrupt)?.to_owned(),
+        expires_at: number_of(item, TAKEN_UNTIL)
+            .map(Timestamp::from_millis)
+            .ok_or_else(corrupt)?,
+    })
+}
+
+pub(crate) fn check_owner(owner: &Owner, item: &Item, what: &str) -> Result<(), StoreError> {
+    match text_of(item, "owner") {
+        Some(stored) if stored == owner.as_str() => Ok(()),
+        _ => Err(StoreError::Corrupt(format!(
+            "{what} belongs to someone else than its key says"
+        ))),
+    }
+}
