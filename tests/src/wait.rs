@@ -27,6 +27,11 @@ pub fn wait_until_blocking(what: impl Display, timeout: Duration, mut condition:
     }
 }
 
+/// For fixtures that stand for what takes its time: a wall, a late delivery. Tests themselves wait for conditions.
+pub async fn after(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
