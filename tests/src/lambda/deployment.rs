@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType};
 use outlast_core::limits::Timing;
 use outlast_engine::seams::Seams;
 use outlast_runtime::env_vars as vars;
@@ -88,6 +89,22 @@ impl Deployment {
         }
     }
 
+    /// A table of the user's, with a text as its key.
+    pub async fn make_table(&self, name: &str, key: &str) {
+        let text = AttributeDefinition::builder()
+            .attribute_name(key)
+            .attribute_type(ScalarAttributeType::S);
+        let hash = KeySchemaElement::builder().attribute_name(key).key_type(KeyType::Hash);
+        let client = self.database.client();
+        let make = client
+            .create_table()
+            .table_name(name)
+            .attribute_definitions(text.build().expect("an attribute"))
+            .key_schema(hash.build().expect("a key"))
+            .billing_mode(BillingMode::PayPerRequest);
+        make.send().await.expect("a table");
+    }
+
     /// Starts a run of a plan; its id.
     pub async fn start_run(&self, plan: &Value) -> String {
         let body = serde_json::json!({ "agent": "plan", "input": plan });
@@ -114,9 +131,17 @@ impl Deployment {
 
     /// The log from its beginning.
     pub async fn log(&self, run: &str) -> Vec<Value> {
-        let (status, read) = self.get(&format!("/api/v1/runs/{run}/events?after=0")).await;
-        assert_eq!(status, 200, "{read}");
-        read["events"].as_array().expect("events").clone()
+        let mut log = Vec::new();
+        let mut after = 0;
+        loop {
+            let (status, read) = self.get(&format!("/api/v1/runs/{run}/events?after={after}")).await;
+            assert_eq!(status, 200, "{read}");
+            log.extend(read["events"].as_array().expect("events").iter().cloned());
+            after = read["next"].as_u64().expect("a cursor");
+            if read["more"] != true {
+                return log;
+            }
+        }
     }
 
     /// One tick of the schedule: what it did.
@@ -154,6 +179,13 @@ impl Deployment {
         .await;
         log
     }
+}
+
+/// What a log's events are, in order.
+pub fn kinds(log: &[Value]) -> Vec<&str> {
+    log.iter()
+        .map(|event| event["type"].as_str().expect("a type"))
+        .collect()
 }
 
 async fn answer(request: reqwest::RequestBuilder) -> (u16, Value) {
