@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use outlast_core::{Owner, RunId};
+use outlast_core::{Owner, RunId, Status};
 use outlast_engine::follow::Follower;
 use outlast_engine::show::show;
 use outlast_store::memory::{Effect, Fault, Kind, MemoryTable, gate};
 use outlast_store::table::Key;
 use outlast_tests::rig::{Rig, RigOptions, quick_plan};
+use outlast_tests::wait::wait_until;
 
 fn page(run: &RunId, first_seq: u64) -> Key {
     Key::Page {
@@ -130,18 +131,17 @@ async fn r17_the_terminal_event_lands_between_two_queries_of_a_reader() {
 async fn r17_a_terminal_event_without_its_row_is_loudly_corrupt_and_readable() {
     let (options, table) = RigOptions::in_memory();
     let rig = Rig::new(options);
-    let run = rig.start(&quick_plan(3)).await;
+    let nap = serde_json::json!({ "steps": [{ "key": "nap", "tool": "sleep", "input": { "ms": 2000 } }] });
+    let run = rig.start(&nap).await;
     let row = Key::Row {
         pk: format!("run#{run}"),
         sk: "meta".into(),
     };
-    let mut running = None;
-    while running.is_none() {
-        tokio::task::yield_now().await;
-        running = table
-            .peek(&row)
-            .filter(|row| row["status"].as_s().is_ok_and(|status| status == "running"));
-    }
+    wait_until("the run is claimed", Duration::from_secs(60), async || {
+        rig.row(&run).await.status == Status::Running
+    })
+    .await;
+    let running = table.peek(&row);
     let last = rig.ended(&run).await.last_seq;
     // The row as it was before the end: no transaction of ours can leave it so.
     table.plant(row.clone(), running.clone());
