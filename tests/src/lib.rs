@@ -6,6 +6,7 @@
 //! - [`embedded`]: the embedded server of `outlast dev`, likewise
 //! - [`lambda`]: AWS Lambda, for the real binaries of functions
 //! - [`reader`]: a reader that reconnects
+//! - [`requests`]: counts what really goes out to DynamoDB
 //! - [`rig`]: an engine with everything around it in one process
 //! - [`wait`]: waiting for a condition instead of sleeping
 
@@ -15,5 +16,6 @@ pub mod dynamodb_local;
 pub mod embedded;
 pub mod lambda;
 pub mod reader;
+pub mod requests;
 pub mod rig;
 pub mod wait;
