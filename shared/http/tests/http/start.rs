@@ -1,6 +1,6 @@
 //! `POST /api/v1/runs`.
 
-use outlast_core::limits::MAX_BODY_BYTES;
+use outlast_core::limits::{MAX_BODY_BYTES, TURN_RETENTION};
 use outlast_store::memory::{Effect, Fault, Kind, gate};
 use serde_json::json;
 
@@ -223,6 +223,14 @@ async fn r34_a_key_outlives_a_reply_that_was_lost_and_a_run_that_died() {
     assert_eq!(
         (&again.json()["runId"], &again.json()["status"]),
         (&json!(run), &json!("completed"))
+    );
+
+    // After a day the key is free.
+    tokio::time::sleep(TURN_RETENTION).await;
+    let another = rig.post_with(RUNS, &key, &json!({"input": notes(3)})).await;
+    assert_eq!(
+        (another.status.as_u16(), &another.json()["repeated"]),
+        (202, &json!(false))
     );
 
     rig.table
