@@ -1,6 +1,5 @@
 //! Runs as JSON.
 
-use jiff::Timestamp as Instant;
 use outlast_core::limits::REMAINDER_KEYS;
 use outlast_core::outcome::{ErrorInfo, Verification};
 use outlast_core::run::DispatchStage;
@@ -13,14 +12,14 @@ use serde_json::value::RawValue;
 
 /// RFC 3339, in UTC, with milliseconds.
 pub fn rfc3339(at: Timestamp) -> String {
-    let instant = Instant::from_millisecond(at.as_millis());
-    format!("{:.3}", instant.unwrap_or_default())
+    let at = jiff::Timestamp::from_millisecond(at.as_millis());
+    format!("{:.3}", at.unwrap_or_default())
 }
 
 /// The time that a client gave as RFC 3339; parts of milliseconds are dropped.
 pub fn parse_rfc3339(text: &str) -> Result<Timestamp, jiff::Error> {
-    let instant: Instant = text.parse()?;
-    Ok(Timestamp::from_millis(instant.as_millisecond()))
+    let at: jiff::Timestamp = text.parse()?;
+    Ok(Timestamp::from_millis(at.as_millisecond()))
 }
 
 /// What a live run needs before it goes on: `claim`, `holder`, `time`, `resume`, `thread`, or the `end` that it was told to come to.

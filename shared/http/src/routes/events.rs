@@ -53,17 +53,23 @@ pub(super) async fn open(
     invocation: Invocation,
 ) -> Result<Response, Problem> {
     let engine = &api.engine;
-    let end = log_end(engine, owner, id).await?;
-    let after = seen.within(end.last_seq)?;
-    let is_caught_up = after == end.last_seq;
-    if is_caught_up && end.ended {
-        // Says "don't come back" to readers that reconnect on their own.
-        return Ok(StatusCode::NO_CONTENT.into_response());
+    let (mut after, mut waits_until) = (0, None);
+    // Every log has a first event: who has seen nothing is somewhere in it.
+    if seen.is_given() {
+        let end = log_end(engine, owner, id).await?;
+        after = seen.within(end.last_seq)?;
+        if after == end.last_seq {
+            if end.ended {
+                // Says "don't come back" to readers that reconnect on their own.
+                return Ok(StatusCode::NO_CONTENT.into_response());
+            }
+            waits_until = end.waits_until;
+        }
     }
     let follower = Follower::new(engine, owner, id, after).await?;
     let opening = sse::Opening {
         stream_for: stream_for(api, invocation),
-        waits_until: end.waits_until.filter(|_| is_caught_up),
+        waits_until,
     };
     Ok(sse::response(follower, engine.seams().clock.clone(), opening))
 }

@@ -1,4 +1,7 @@
 //! `POST /api/v1/runs`: a request becomes a run.
+//!
+//! 202 with its id and where to go on; 200 if the same request came before under the same idempotency key, with
+//! `repeated: true` and the run that it became then. To a client that prefers `text/event-stream`, the run's stream.
 
 use std::sync::Arc;
 

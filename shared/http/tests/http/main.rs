@@ -8,4 +8,5 @@ mod pages;
 mod show;
 mod start;
 mod stream;
+mod stream_faults;
 mod support;

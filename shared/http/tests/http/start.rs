@@ -1,7 +1,7 @@
 //! `POST /api/v1/runs`.
 
-use outlast_core::limits::MAX_BODY_BYTES;
-use outlast_store::memory::{Effect, Fault, Kind};
+use outlast_core::limits::{MAX_BODY_BYTES, TURN_RETENTION};
+use outlast_store::memory::{Effect, Fault, Kind, gate};
 use serde_json::json;
 
 use crate::support::agents::{notes, slow};
@@ -162,7 +162,17 @@ async fn r34_one_key_is_one_run() {
     let rig = Rig::new();
     let key = [("idempotency-key", "k-1")];
     let body = json!({"input": notes(2)});
-    let (one, other) = futures::join!(rig.post_with(RUNS, &key, &body), rig.post_with(RUNS, &key, &body));
+    // The first has looked for the key, found nothing, and is about to write when the second comes and overtakes it.
+    let (gate, turnstile) = gate();
+    rig.table
+        .fault(Fault::on(Kind::Transact, "turn#", Effect::HoldRequest(turnstile)));
+    let (one, other) = futures::join!(rig.post_with(RUNS, &key, &body), async {
+        gate.arrived().await;
+        let other = rig.post_with(RUNS, &key, &body).await;
+        gate.open();
+        other
+    });
+    assert_eq!((one.status.as_u16(), other.status.as_u16()), (200, 202));
     assert_eq!(one.json()["runId"], other.json()["runId"]);
     let mut repeated =
         [one, other].map(|answer| (answer.status.as_u16(), answer.json()["repeated"].as_bool().unwrap()));
@@ -213,6 +223,14 @@ async fn r34_a_key_outlives_a_reply_that_was_lost_and_a_run_that_died() {
     assert_eq!(
         (&again.json()["runId"], &again.json()["status"]),
         (&json!(run), &json!("completed"))
+    );
+
+    // After a day the key is free.
+    tokio::time::sleep(TURN_RETENTION).await;
+    let another = rig.post_with(RUNS, &key, &json!({"input": notes(3)})).await;
+    assert_eq!(
+        (another.status.as_u16(), &another.json()["repeated"]),
+        (202, &json!(false))
     );
 
     rig.table

@@ -27,6 +27,7 @@ use tower::ServiceExt as _;
 
 pub use answer::Answer;
 
+pub const SSE: (&str, &str) = ("accept", "text/event-stream");
 pub const RUNS: &str = "/api/v1/runs";
 const SECRET: &str = "a secret of the tests, long enough";
 
@@ -259,6 +260,19 @@ impl Rig {
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
         panic!("it never came to it: {}", self.show(run).await);
+    }
+
+    /// A run with this input that has ended; its id and last seq.
+    pub async fn finished(&self, input: Value) -> (String, u64) {
+        let run = self.start(input).await;
+        let last = self.ended(&run).await["lastSeq"].as_u64().unwrap();
+        (run, last)
+    }
+
+    /// The run's stream from behind `after`, to its end.
+    pub async fn stream(&self, run: &str, after: u64) -> Answer {
+        self.get_with(&format!("{RUNS}/{run}/events?after={after}"), &[SSE])
+            .await
     }
 
     pub async fn ended(&self, run: &str) -> Value {
