@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::wait::after;
 pub use answer::{Answer, Failure};
@@ -48,8 +49,8 @@ struct State {
 pub struct Event {
     pub function: String,
     pub payload: Bytes,
-    /// What its deliveries came to: a status, or no answer.
-    pub outcomes: Vec<Result<u16, Failure>>,
+    /// What its deliveries came to: what a 200 said, or why there was none.
+    pub outcomes: Vec<Result<Value, Failure>>,
 }
 
 impl Lambda {
@@ -124,17 +125,11 @@ impl Lambda {
     }
 
     /// Delivers an accepted event, once more or at last; returns when the function has dealt with it.
-    pub async fn deliver(&self, index: usize) -> Result<u16, Failure> {
+    pub async fn deliver(&self, index: usize) -> Result<Value, Failure> {
         let event = self.lock().events[index].clone();
         let function = self.function(&event.function).expect("the function is deployed");
         let outcome = match function.invoke(event.payload).await {
-            Ok(answer) => {
-                let status = answer.status.as_u16();
-                let whole = axum::body::to_bytes(answer.body, usize::MAX).await;
-                whole
-                    .map(|_| status)
-                    .map_err(|error| Failure::Exited(error.to_string()))
-            }
+            Ok(answer) => answer.said().await,
             Err(failure) => Err(failure),
         };
         self.lock().events[index].outcomes.push(outcome.clone());

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outlast_tests::lambda::deployment::{Deployment, Options, kinds};
 use outlast_tests::lambda::{Deadline, Failure};
+use outlast_tests::reader;
 use outlast_tests::wait::wait_until;
 use serde_json::{Value, json};
 
@@ -98,7 +99,12 @@ async fn e18_a_holder_that_thaws_after_its_lease_changes_nothing() {
         !deployed.lambda.events()[0].outcomes.is_empty()
     })
     .await;
-    assert_eq!(deployed.lambda.events()[0].outcomes, [Ok(200)]);
+    let said = deployed.lambda.events()[0].outcomes[0].clone().unwrap();
+    assert_eq!(
+        (&said["claimed"], &said["fenced"]),
+        (&json!(true), &json!(true)),
+        "{said}"
+    );
     assert_eq!(deployed.log(&run).await, log);
     let after = deployed.show(&run).await;
     for field in ["status", "chunk", "crashes", "progress", "cost", "endedAt"] {
@@ -119,5 +125,23 @@ async fn r28_beats_go_on_while_a_step_blocks_the_only_thread() {
     let run = deployed.start_run(&plan).await;
     let log = deployed.logged_with_sweeps(&run, "the run ends", has_ended).await;
     assert_eq!(ownership(&log), [("run.claimed", 1)]);
+    assert_eq!(deployed.show(&run).await["crashes"], 0);
+}
+
+#[tokio::test]
+async fn a_reader_whose_function_is_killed_resumes_and_the_run_never_knew() {
+    let deployed = Deployment::start(Options::default()).await;
+    let run = deployed.start_run(&naps(6, 600)).await;
+    let mut seen = reader::follow(deployed.url.clone(), run.clone());
+    for commits in [2, 4] {
+        reader::wait_for(&mut seen, "some commits", |seen| {
+            seen.count("step.committed") >= commits
+        })
+        .await;
+        deployed.foreground.busy().kill();
+    }
+    let seen = reader::wait_for(&mut seen, "the stream ends", |seen| seen.ended).await;
+    seen.assert_gapless();
+    assert_eq!((seen.count("step.committed"), seen.connections), (6, 3));
     assert_eq!(deployed.show(&run).await["crashes"], 0);
 }

@@ -113,7 +113,7 @@ pub const BEAT: Variable = Variable {
     name: "OUTLAST_BEAT",
     default: Some("5"),
     unit: Some("seconds, from 0.05 to 20"),
-    meaning: "For tests and emulators: the time between heartbeats. At least three must fit into a lease.",
+    meaning: "For tests and emulators: the time between heartbeats. Three of it must be less than a lease.",
     ..PLAIN
 };
 

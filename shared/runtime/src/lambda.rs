@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use axum::body::Body;
+use axum::response::Response;
+use http_body_util::BodyExt as _;
 use lambda_http::request::RequestContext;
 use lambda_http::{Context, Request};
 use outlast_agent::App;
@@ -34,7 +37,10 @@ pub async fn serve(app: App, host: Host) -> anyhow::Result<()> {
         );
     }
     let router = router(app, host, settings).await;
-    let handler = ServiceBuilder::new().map_request(mark).service(router);
+    let handler = ServiceBuilder::new()
+        .map_request(mark)
+        .map_response(hide_errors)
+        .service(router);
     lambda_http::run_with_streaming_response(handler)
         .await
         .map_err(|error| anyhow!(error))
@@ -82,6 +88,21 @@ fn mark(mut request: Request) -> Request {
     request.extensions_mut().insert(Invocation { deadline, internal });
     request
 }
+
+/// A body that breaks off reaches the client as a last line that spells its error, and a clean end: the runtime's client
+/// writes it into the body. So the error goes to the log, and the client learns no more than that there was one.
+fn hide_errors(response: Response<Body>) -> Response<Body> {
+    response.map(|body| {
+        Body::new(body.map_err(|error| {
+            tracing::warn!(%error, "an answer broke off");
+            axum::Error::new(BrokeOff)
+        }))
+    })
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the answer broke off")]
+struct BrokeOff;
 
 #[cfg(test)]
 mod tests;

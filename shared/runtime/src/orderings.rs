@@ -26,7 +26,7 @@ pub(crate) fn broken(settings: &Settings) -> Vec<String> {
     let cap = |host| lowered_cap(host, settings.soft_cap(host));
     let pairs = [
         Below {
-            shorter: ("three times OUTLAST_BEAT", timing.beat * 3),
+            shorter: (&format!("three times {}", vars::BEAT.name), timing.beat * 3),
             longer: (vars::LEASE.name, timing.lease),
         },
         Below {
@@ -43,14 +43,14 @@ pub(crate) fn broken(settings: &Settings) -> Vec<String> {
         },
         Below {
             shorter: (
-                "OUTLAST_FOREGROUND_SOFT_CAP with its grace",
+                &format!("{} with its grace", vars::FOREGROUND_SOFT_CAP.name),
                 cap(HostKind::Foreground) + FOREGROUND_GRACE,
             ),
             longer: ("the wall of a gateway", FOREGROUND_WALL),
         },
         Below {
             shorter: (
-                "OUTLAST_BACKGROUND_SOFT_CAP with what is left for the hand-off",
+                &format!("{} with what is left for the hand-off", vars::BACKGROUND_SOFT_CAP.name),
                 cap(HostKind::Background) + BACKGROUND_WALL_MARGIN,
             ),
             longer: ("the wall of a function", BACKGROUND_WALL),

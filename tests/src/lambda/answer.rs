@@ -39,6 +39,15 @@ impl Answer {
         serde_json::from_str(&self.text().await).expect("JSON")
     }
 
+    /// What a 200 with JSON says, read to its end; anything else is a failure.
+    pub(super) async fn said(self) -> Result<Value, Failure> {
+        let status = self.status;
+        let body = axum::body::to_bytes(self.body, usize::MAX).await;
+        let body = body.map_err(|error| Failure::Exited(error.to_string()))?;
+        let said = serde_json::from_slice(&body).ok().filter(|_| status == StatusCode::OK);
+        said.ok_or_else(|| Failure::Error(format!("{status}: {}", String::from_utf8_lossy(&body))))
+    }
+
     /// Of a buffered answer.
     pub(super) fn from_json(answer: &Value) -> Option<Answer> {
         let body = answer["body"].as_str().unwrap_or_default().to_owned();

@@ -53,3 +53,17 @@ async fn a_deadline_is_handed_on_however_strange() {
         assert_eq!(told.deadline, Some(Timestamp::from_millis(deadline)));
     }
 }
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_tells_the_client_nothing_of_why() {
+    let frames = [
+        Ok("data: 1\n\n"),
+        Err(std::io::Error::other("table secrets is on fire")),
+    ];
+    let broken = Response::new(Body::from_stream(futures::stream::iter(frames)));
+    let mut body = hide_errors(broken).into_body();
+    let first = body.frame().await.expect("a frame").expect("data");
+    assert_eq!(first.into_data().expect("data"), "data: 1\n\n");
+    let error = body.frame().await.expect("an end").expect_err("a broken one");
+    assert_eq!(error.to_string(), "the answer broke off");
+}
