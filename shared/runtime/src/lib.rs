@@ -1,6 +1,13 @@
 //! Hosts: settings, telemetry, wiring; Lambda and a plain listener.
+//!
+//! - [`host`]: foreground or background
+//! - [`seams`]: the machine's time, chance and threads
+//! - [`telemetry`]: logs
+//! - [`wiring`]: an engine, put together
 
 pub mod host;
+pub mod seams;
+pub mod telemetry;
 pub mod wiring;
 
 pub use host::Host;
