@@ -37,11 +37,7 @@ impl Follower {
         owned_run(engine, owner, id).await?;
         let page_from = match after {
             0 => 1,
-            after => engine
-                .store
-                .first_seq_of_page_holding(id, after + 1)
-                .await?
-                .unwrap_or(1),
+            after => engine.store.page_start(id, after + 1, true).await?.unwrap_or(1),
         };
         Ok(Follower {
             store: engine.store.clone(),
