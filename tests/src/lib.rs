@@ -4,10 +4,12 @@
 //! - [`dev`]: `outlast dev` as a process to kill and start again
 //! - [`dynamodb_local`]: Amazon's DynamoDB Local, started for a test and gone after it
 //! - [`reader`]: a reader that reconnects
+//! - [`rig`]: an engine with everything around it in one process
 //! - [`wait`]: waiting for a condition instead of sleeping
 
 pub mod counting;
 pub mod dev;
 pub mod dynamodb_local;
 pub mod reader;
+pub mod rig;
 pub mod wait;

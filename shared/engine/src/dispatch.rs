@@ -95,7 +95,7 @@ pub async fn check_delivery(
             &dispatch.run_id,
             dispatch.expected_epoch,
             DispatchStage::Token,
-            &error,
+            error.to_string(),
         )
         .await;
         return Err(error.into());
@@ -109,10 +109,10 @@ pub(crate) async fn note_delivery_failure(
     run: &RunId,
     epoch: u64,
     stage: DispatchStage,
-    error: &dyn std::error::Error,
+    error: String,
 ) {
     if let Ok(Some(run)) = engine.store.load_run(run).await {
-        note_failure(engine, run, epoch, stage, error.to_string()).await;
+        note_failure(engine, run, epoch, stage, error).await;
     }
 }
 

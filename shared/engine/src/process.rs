@@ -68,7 +68,14 @@ pub async fn process(
         }
         Err(error) => {
             let stage = DispatchStage::SetUp;
-            note_delivery_failure(engine, &dispatch.run_id, dispatch.expected_epoch, stage, &error).await;
+            note_delivery_failure(
+                engine,
+                &dispatch.run_id,
+                dispatch.expected_epoch,
+                stage,
+                error.to_string(),
+            )
+            .await;
             return Err(error.into());
         }
     };
