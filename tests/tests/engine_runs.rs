@@ -36,5 +36,5 @@ async fn a_run_crosses_chunks_and_counts_them() {
         .filter(|event| matches!(event.body, EventBody::AutoContinue { .. }))
         .count() as u64;
     assert_eq!(ended.run.counters.chunks, handed_on + 1);
-    assert!(handed_on >= 3, "{handed_on}");
+    assert!(handed_on >= 2, "{handed_on}");
 }

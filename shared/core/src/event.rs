@@ -148,6 +148,12 @@ impl EventBody {
         }
     }
 
+    /// Its size, near enough for limits: the payload as it is, everything else at a flat rate.
+    pub fn approximate_bytes(&self) -> u64 {
+        const EACH: usize = 200;
+        (EACH + self.payload().map_or(0, Payload::len)) as u64
+    }
+
     pub fn is_terminal(&self) -> bool {
         self.outcome().is_some()
     }

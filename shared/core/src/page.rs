@@ -2,7 +2,6 @@
 
 use crate::event::Event;
 use crate::ids::{RunId, WriteId};
-use crate::payload::Payload;
 use crate::run::Totals;
 
 /// The schema of rows and pages that this code writes and knows.
@@ -38,16 +37,6 @@ impl Page {
 
     pub fn last_seq(&self) -> u64 {
         self.events.last().map_or(0, |event| event.seq)
-    }
-
-    /// Its size, near enough for limits: payloads as they are, everything else at a flat rate.
-    pub fn approximate_bytes(&self) -> u64 {
-        const EACH: usize = 150;
-        let payloads = self
-            .events
-            .iter()
-            .map(|event| event.body.payload().map_or(0, Payload::len) + EACH);
-        (EACH + payloads.sum::<usize>()) as u64
     }
 
     /// Holds the run's terminal event.

@@ -8,7 +8,7 @@ use futures::future::select;
 use outlast_core::event::EventBody;
 use outlast_core::limits::{MAX_LOG_BYTES, PAGE_FLUSH_AFTER, PAGE_FLUSH_BYTES};
 use outlast_core::page::Writer;
-use outlast_core::{Fold, Page, Payload, Run};
+use outlast_core::{Fold, Page, Run};
 use outlast_store::{PagePut, Store, StoreError};
 use tokio::sync::{Notify, oneshot};
 
@@ -19,8 +19,6 @@ use crate::lease::Lease;
 
 /// How much one page takes of what waits; what is larger alone is stored beside it.
 const PAGE_FILL_BYTES: usize = 200 * 1024;
-/// What an event weighs beside its payload.
-const EVENT_BYTES: usize = 200;
 const REPEAT_AFTER: Duration = Duration::from_millis(50);
 
 /// Why a holder can't write on. Nothing of it is an error of the run.
@@ -328,5 +326,5 @@ impl Journal {
 }
 
 fn weight(body: &EventBody) -> usize {
-    EVENT_BYTES + body.payload().map_or(0, Payload::len)
+    body.approximate_bytes() as usize
 }

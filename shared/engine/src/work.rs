@@ -85,9 +85,9 @@ pub(crate) async fn work(
     let closing = match ended {
         Ended::Closing(closing) => closing,
         Ended::CutOff(reason) => {
-            // A chunk that was not let go on is not one without progress.
-            let progressed =
-                reason == ContinueReason::ShutDown || chunk.journal.with_fold(|fold| fold.finals) > finals_before;
+            // Neither a pause nor the end of its host is a fault of the run's.
+            let excused = matches!(reason, ContinueReason::Paused | ContinueReason::ShutDown);
+            let progressed = excused || chunk.journal.with_fold(|fold| fold.finals) > finals_before;
             Closing::HandOff { reason, progressed }
         }
         Ended::Cannot(CannotAppend::LogFull) => Closing::Finish(AgentResult::Ended(Reason::HistoryTooLarge)),

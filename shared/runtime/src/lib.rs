@@ -1,14 +1,35 @@
 //! Hosts: settings, telemetry, wiring; Lambda and a plain listener.
 //!
+//! - [`env_vars`]: every environment variable, documented
+//! - [`settings`]: what they say, checked one by one and against each other
 //! - [`host`]: foreground or background
 //! - [`local_dynamodb`]: clients for a DynamoDB-compatible server on this machine
 //! - [`seams`]: the machine's time, chance and threads
-//! - [`telemetry`]: logs
-//! - [`wiring`]: an engine, put together
+//! - [`telemetry`]: what a process says of itself
+//! - [`wiring`]: an engine and its router, put together
+//! - [`lambda`]: the host on AWS Lambda; [`dispatch_lambda`] and [`internal_event`]: what it sends to itself
+//! - [`local`]: the host on a plain listener
+//!
+//! A function's `main` is three lines:
+//!
+//! ```no_run
+//! #[tokio::main]
+//! async fn main() -> anyhow::Result<()> {
+//!     outlast_runtime::lambda::serve(outlast_agent::App::new("mine"), outlast_runtime::Host::foreground()).await
+//! }
+//! ```
 
+mod aws;
+pub mod dispatch_lambda;
+pub mod env_vars;
 pub mod host;
+pub mod internal_event;
+pub mod lambda;
+pub mod local;
 pub mod local_dynamodb;
+mod orderings;
 pub mod seams;
+pub mod settings;
 pub mod telemetry;
 pub mod wiring;
 

@@ -8,7 +8,7 @@ use tracing_subscriber::filter::ParseError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// One JSON object a line, without a time where the platform adds it.
+    /// One JSON object a line.
     Json,
     Human,
 }
@@ -24,9 +24,15 @@ pub fn check_filter(filter: &str) -> Result<(), ParseError> {
 /// Once a process, by its `main`. A second call, as tests make it, changes nothing.
 pub fn init(format: Format, filter: Option<&str>) {
     let filter = EnvFilter::builder().parse_lossy(filter.unwrap_or(DEFAULT_FILTER));
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr);
     let installed = match format {
-        Format::Json => subscriber.json().flatten_event(true).with_current_span(false).try_init(),
+        Format::Json => subscriber
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .try_init(),
         Format::Human => subscriber
             .with_ansi(io::stderr().is_terminal())
             .with_target(false)
