@@ -48,6 +48,7 @@ impl Event {
 #[serde(default)]
 pub struct Outcome {
     pub reason: Option<String>,
+    #[serde(alias = "counts")]
     pub totals: Totals,
     pub failures_handled: u64,
     pub remaining: u64,

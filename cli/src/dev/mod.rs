@@ -20,10 +20,9 @@ use outlast_agent::App;
 use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::limits::{SHUT_DOWN_GRACE, Timing};
 use outlast_engine::{Engine, sweep};
-use outlast_http::identity::NoIdentity;
-use outlast_http::{Api, InternalAccess};
+use outlast_runtime::local::{self, NotLoopback};
 use outlast_runtime::telemetry::{self, Format};
-use outlast_runtime::{Host, local, wiring};
+use outlast_runtime::{Host, local_dynamodb, wiring};
 use outlast_store::schema::TableNames;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -34,8 +33,6 @@ use embedded::Embedded;
 pub use options::{DevOptions, DispatchFaults, UserTable};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// How long one stream of a reader lasts, as behind a function.
-const STREAM_FOR: Duration = Duration::from_secs(40);
 /// What the hand-offs themselves may take behind the steps' grace before `dev` ends without them.
 const HAND_OFF_WITHIN: Duration = Duration::from_secs(5);
 
@@ -91,15 +88,15 @@ pub async fn start(app: App, options: DevOptions) -> anyhow::Result<Dev> {
 
     let dispatcher = LocalDispatcher::new(background.soft_cap(), options.faults);
     let engine = engine(app, &embedded, dispatcher.clone()).await?;
-    dispatcher.serve(outlast_http::router(api(&engine, background)));
+    dispatcher.serve(outlast_http::router(wiring::api(engine.clone(), background, String::new())));
     sweep::recover(&engine)
         .await
         .context("the runs of the former process can't be taken up")?;
 
     let url = format!("http://{}", listener.local_addr()?);
-    let foreground = outlast_http::router(api(&engine, foreground));
+    let foreground = outlast_http::router(wiring::api(engine.clone(), foreground, String::new()));
     let serving = tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, foreground).await {
+        if let Err(error) = local::serve(listener, foreground, std::future::pending()).await {
             tracing::error!(%error, "the listener failed");
         }
     });
@@ -129,16 +126,11 @@ impl Dev {
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    if !address.ip().is_loopback() {
-        let text = format!(
-            "{address} is no loopback address. `dev` asks nobody for a credential, so it listens on 127.0.0.1 or ::1 \
-             only."
-        );
-        return Err(Problem::new(Exit::Usage, text).into());
-    }
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("can't listen on {address}: choose another address with --listen"))
+    let listening = local::listen(address).await;
+    listening.map_err(|error| match error.downcast::<NotLoopback>() {
+        Ok(refused) => Problem::new(Exit::Usage, refused.to_string()).into(),
+        Err(error) => error.context("choose another address with --listen"),
+    })
 }
 
 async fn engine(app: App, embedded: &Embedded, dispatcher: Arc<LocalDispatcher>) -> anyhow::Result<Arc<Engine>> {
@@ -146,8 +138,8 @@ async fn engine(app: App, embedded: &Embedded, dispatcher: Arc<LocalDispatcher>)
     let engine = wiring::engine(
         app,
         wiring::Wiring {
-            dynamodb: local::dynamodb(&embedded.url),
-            heartbeat_dynamodb: local::dynamodb(&embedded.url),
+            dynamodb: local_dynamodb::client(&embedded.url),
+            heartbeat_dynamodb: local_dynamodb::heartbeat_client(&embedded.url, Timing::LOCAL),
             runs_table: names.runs.clone(),
             events_table: names.events.clone(),
             dispatcher,
@@ -156,7 +148,7 @@ async fn engine(app: App, embedded: &Embedded, dispatcher: Arc<LocalDispatcher>)
             holder: format!("dev-{}", std::process::id()),
         },
     );
-    outlast_store::dynamodb::create_tables(&local::dynamodb(&embedded.url), &names, engine.seams())
+    outlast_store::dynamodb::create_tables(&local_dynamodb::client(&embedded.url), &names, engine.seams())
         .await
         .context("can't make the tables of runs and events")?;
     Ok(engine)
@@ -166,18 +158,6 @@ async fn engine(app: App, embedded: &Embedded, dispatcher: Arc<LocalDispatcher>)
 fn dispatch_keys() -> anyhow::Result<DispatchKeys> {
     let secret = format!("{}{}", uuid::Uuid::now_v7().simple(), uuid::Uuid::now_v7().simple());
     Ok(DispatchKeys::new(secret.into(), None)?)
-}
-
-fn api(engine: &Arc<Engine>, host: Host) -> Api {
-    Api {
-        engine: engine.clone(),
-        identity: Arc::new(NoIdentity),
-        host: host.kind(),
-        soft_cap: host.soft_cap(),
-        base_path: String::new(),
-        stream_for: STREAM_FOR,
-        internal: InternalAccess::MarkedOnly,
-    }
 }
 
 async fn sweep_each_second(dispatcher: Arc<LocalDispatcher>) {

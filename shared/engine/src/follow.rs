@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select;
-use outlast_core::{Owner, RunId};
+use outlast_core::{Owner, Page, RunId, Status, Timestamp};
 use outlast_store::{Store, WireEvent};
 use tokio::sync::watch;
 
@@ -16,6 +16,28 @@ use crate::seams::Clock;
 /// While events come, and when they don't.
 const FAST: Duration = Duration::from_millis(25);
 const SLOW: Duration = Duration::from_secs(1);
+
+/// Where a run's log ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    pub last_seq: u64,
+    /// The last event is the terminal one.
+    pub ended: bool,
+    /// The run waits, and until then nothing will follow.
+    pub waits_until: Option<Timestamp>,
+}
+
+/// The end of the log of a run of this owner. Consistent.
+pub async fn log_end(engine: &Arc<Engine>, owner: &Owner, id: &RunId) -> Result<LogEnd, EngineError> {
+    // The row first: if it has ended, the log that is read after it holds the terminal event.
+    let run = owned_run(engine, owner, id).await?;
+    let tail = engine.store.tail_page(id).await?;
+    Ok(LogEnd {
+        last_seq: tail.as_ref().map_or(0, Page::last_seq),
+        ended: run.status.is_terminal() || tail.as_ref().is_some_and(Page::is_ended),
+        waits_until: run.due_at.filter(|_| run.status == Status::Waiting),
+    })
+}
 
 /// One reader's place in one run's log.
 pub struct Follower {
@@ -65,6 +87,16 @@ impl Follower {
             }
         }
         Ok(Vec::new())
+    }
+
+    /// What one consistent read gives now, and whether another may give more at once.
+    pub async fn read_now(&mut self) -> Result<(Vec<WireEvent>, bool), EngineError> {
+        loop {
+            let (events, more) = self.read(true).await?;
+            if !events.is_empty() || !more {
+                return Ok((events, more && !self.ended));
+            }
+        }
     }
 
     /// What there is now, by a consistent read: for a reader that is about to leave.

@@ -1,7 +1,25 @@
 //! Outlast over HTTP: one router for every host.
+//!
+//! - [`routes`]: what each route does; [`start`](routes::start) is the way in
+//! - [`sse`]: a run's log as a stream of server-sent events; [`cursor`] is a reader's place in it
+//! - [`view`]: runs as JSON
+//! - [`problem`]: errors, each with a stable code and a page in the docs
+//! - [`identity`]: who is calling
+//!
+//! Time comes from the engine's clock, and nothing here outlives its request.
 
+pub mod cursor;
 pub mod identity;
 pub mod problem;
+pub mod routes;
+pub mod sse;
+pub mod view;
+
+mod base_path;
+mod extract;
+mod negotiate;
+mod observe;
+mod plan_lines;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +29,7 @@ use outlast_core::time_budget::HostKind;
 use outlast_engine::Engine;
 
 pub use identity::Identity;
+pub use problem::{Code, Problem};
 
 /// What the router serves, and as which host.
 #[derive(Clone)]
@@ -45,6 +64,17 @@ pub struct Invocation {
 
 /// The one handler.
 pub fn router(api: Api) -> axum::Router {
-    let _ = api;
+    let base_path = base_path::normalised(&api.base_path);
+    let api = Arc::new(Api {
+        base_path: base_path.clone(),
+        ..api
+    });
+    let routes = routes::all(api).layer(axum::middleware::from_fn(observe::observe));
+    // A path can only be rewritten in front of a router: this one does nothing else.
     axum::Router::new()
+        .fallback_service(routes)
+        .layer(axum::middleware::map_request_with_state(
+            Arc::<str>::from(base_path),
+            base_path::strip,
+        ))
 }
