@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::select;
-use outlast_core::{Owner, Page, RunId, Status, Timestamp};
+use outlast_core::{Owner, RunId, Status, Timestamp};
 use outlast_store::{Store, WireEvent};
 use tokio::sync::watch;
 
@@ -21,20 +21,19 @@ const SLOW: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEnd {
     pub last_seq: u64,
-    /// The last event is the terminal one.
+    /// It will not grow any more.
     pub ended: bool,
     /// The run waits, and until then nothing will follow.
     pub waits_until: Option<Timestamp>,
 }
 
-/// The end of the log of a run of this owner. Consistent.
+/// The end of the log of a run of this owner. Consistent; an unreadable page does not keep its readers from it.
 pub async fn log_end(engine: &Arc<Engine>, owner: &Owner, id: &RunId) -> Result<LogEnd, EngineError> {
     // The row first: if it has ended, the log that is read after it holds the terminal event.
     let run = owned_run(engine, owner, id).await?;
-    let tail = engine.store.tail_page(id).await?;
     Ok(LogEnd {
-        last_seq: tail.as_ref().map_or(0, Page::last_seq),
-        ended: run.status.is_terminal() || tail.as_ref().is_some_and(Page::is_ended),
+        last_seq: engine.store.last_seq(id).await?,
+        ended: run.status.is_terminal(),
         waits_until: run.due_at.filter(|_| run.status == Status::Waiting),
     })
 }

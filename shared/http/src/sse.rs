@@ -201,7 +201,7 @@ fn frame(event: &WireEvent) -> String {
 
 /// The seq up to which this event brings its reader.
 pub(crate) fn seq(event: &WireEvent) -> u64 {
-    event.last_seq
+    event.seq
 }
 
 fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
