@@ -94,10 +94,13 @@ impl Client {
             .header("idempotency-key", key_header(start.idempotency_key)?)
             .body(format!("{{{}}}", fields.join(",")));
         let answer: Value = json_of(send(request.timeout(ANSWER_WITHIN)).await?).await?;
-        answer["runId"].as_str().map(str::to_owned).ok_or_else(|| Failure::Failing {
-            status: 202,
-            message: "the answer has no runId: is this an Outlast server?".into(),
-        })
+        answer["runId"]
+            .as_str()
+            .map(str::to_owned)
+            .ok_or_else(|| Failure::Failing {
+                status: 202,
+                message: "the answer has no runId: is this an Outlast server?".into(),
+            })
     }
 
     /// What the server says of a run, as it came.
@@ -107,10 +110,8 @@ impl Client {
     }
 
     pub async fn list(&self, limit: usize, after: Option<&str>) -> Result<Value, Failure> {
-        let mut request = self.request(Method::GET, "/runs").query(&[("limit", limit)]);
-        if let Some(after) = after {
-            request = request.query(&[("after", after)]);
-        }
+        let after = after.map(|after| format!("&after={}", part(after))).unwrap_or_default();
+        let request = self.request(Method::GET, &format!("/runs?limit={limit}{after}"));
         json_of(send(request.timeout(ANSWER_WITHIN)).await?).await
     }
 
@@ -128,13 +129,21 @@ impl Client {
             .header(ACCEPT, "text/event-stream")
             .header("last-event-id", after);
         let response = send(request).await?;
-        Ok((response.status() != StatusCode::NO_CONTENT).then_some(response))
+        if response.status() == StatusCode::NO_CONTENT {
+            return Ok(None);
+        }
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+            return Err(Failure::Failing {
+                status: response.status().as_u16(),
+                message: "the answer is no stream of events: is this an Outlast server?".into(),
+            });
+        }
+        Ok(Some(response))
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http
-            .request(method, format!("{}/api/v1{path}", self.url))
-            .header(ACCEPT, "application/json")
+        self.http.request(method, format!("{}/api/v1{path}", self.url))
     }
 }
 
@@ -192,7 +201,7 @@ fn key_header(key: &str) -> Result<HeaderValue, Failure> {
     })
 }
 
-/// A run's id as part of a path: what can't be one must not lead elsewhere.
+/// A run's id as part of a path, or a value in a query: it must not lead elsewhere.
 fn part(run: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     run.bytes()

@@ -166,7 +166,12 @@ fn plan(name: &str, steps: Vec<(usize, Step)>) -> Plan {
 /// The line on which a part of `text` begins.
 fn line_of(text: &str, part: &str) -> usize {
     let offset = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-    1 + text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count()
+    1 + text
+        .as_bytes()
+        .iter()
+        .take(offset)
+        .filter(|byte| **byte == b'\n')
+        .count()
 }
 
 /// serde_json's words without its place, which would count from the step's own beginning.
@@ -255,7 +260,13 @@ mod tests {
         assert_eq!(plan.source.lines, [5, 6]);
         assert_eq!(plan.source.place("/steps/1/input/ms").as_deref(), Some("plan.json:6"));
         assert_eq!(plan.source.place("/steps"), None);
-        assert_eq!(parse("x", "{\"steps\":[{\"key\":\"a\",\"tool\":\"t\"}]}").unwrap().steps.len(), 1);
+        assert_eq!(
+            parse("x", "{\"steps\":[{\"key\":\"a\",\"tool\":\"t\"}]}")
+                .unwrap()
+                .steps
+                .len(),
+            1
+        );
     }
 
     #[test]
@@ -272,7 +283,9 @@ mod tests {
 
     #[test]
     fn a_document_names_lines_too() {
-        insta::assert_snapshot!(refused("{\n\"steps\": [\n{\"key\": \"a\", \"tool\": \"sleep\"},\n{\"key\": \"a\",\n\"tool\": 7}\n]}"));
+        insta::assert_snapshot!(refused(
+            "{\n\"steps\": [\n{\"key\": \"a\", \"tool\": \"sleep\"},\n{\"key\": \"a\",\n\"tool\": 7}\n]}"
+        ));
         insta::assert_snapshot!(refused("{\n\"steps\": [\n{\"key\": \"a\" \"tool\": \"sleep\"}]}"));
         insta::assert_snapshot!(refused("{\n\"steps\": [],\n\"pace\": 3}"));
     }

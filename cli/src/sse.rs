@@ -49,10 +49,13 @@ pub struct Follow {
     run: String,
     patience: Patience,
     seen: u64,
+    repeated: u64,
     events: Option<Events>,
     /// Since when the server is away, how often it was tried, and why it failed.
     away: Option<Away>,
     was_there: bool,
+    /// Connections in a row that ended without an event and without the request to come back.
+    fruitless: u32,
     ended: bool,
 }
 
@@ -68,9 +71,11 @@ impl Follow {
             run: run.into(),
             patience: Patience::default(),
             seen: after,
+            repeated: 0,
             events: None,
             away: None,
             was_there: false,
+            fruitless: 0,
             ended: false,
         }
     }
@@ -82,6 +87,11 @@ impl Follow {
     /// The seq of the last event handed out.
     pub fn seen(&self) -> u64 {
         self.seen
+    }
+
+    /// Events that came although they had been seen, and were left out.
+    pub fn repeated(&self) -> u64 {
+        self.repeated
     }
 
     /// `None` behind the run's last event. May be dropped and called again: nothing is lost.
@@ -98,28 +108,35 @@ impl Follow {
             };
             match events.next().await {
                 Some(Ok(sse)) if sse.event == "reconnect" => {
-                    self.events = None;
+                    (self.events, self.fruitless) = (None, 0);
                     if let Some(wait) = sse.retry {
                         tokio::time::sleep(wait).await;
                     }
                 }
                 Some(Ok(sse)) => {
                     if let Some(event) = self.fresh(sse)? {
-                        self.ended = event.is_terminal();
+                        (self.ended, self.fruitless) = (event.is_terminal(), 0);
                         return Ok(Some(Heard::Event(event)));
                     }
                 }
                 // A broken connection and one that the server ended are one: the next says what is the matter.
-                Some(Err(_)) | None => self.events = None,
+                Some(Err(_)) | None => (self.events, self.fruitless) = (None, self.fruitless + 1),
             }
         }
     }
 
-    async fn connect(&mut self) -> anyhow::Result<Option<Heard>> {
-        if let Some(away) = &self.away {
-            let doubled = self.patience.first * (1 << away.tries.min(8));
-            tokio::time::sleep(doubled.min(self.patience.most)).await;
+    /// How long to wait before the next connection: none after one that brought something.
+    fn pause(&self) -> Duration {
+        let tries = self.away.as_ref().map(|away| away.tries + 1);
+        let tries = tries.unwrap_or(0).max(self.fruitless.saturating_sub(1));
+        match tries {
+            0 => Duration::ZERO,
+            tries => (self.patience.first * (1 << tries.min(8))).min(self.patience.most),
         }
+    }
+
+    async fn connect(&mut self) -> anyhow::Result<Option<Heard>> {
+        tokio::time::sleep(self.pause()).await;
         let failure = match self.client.events(&self.run, self.seen).await {
             Ok(answer) => {
                 self.was_there = true;
@@ -160,15 +177,18 @@ impl Follow {
         let fields: Value = serde_json::from_str(&sse.data).map_err(|error| self.broken(&error.to_string()))?;
         let seq = fields["seq"].as_u64().or_else(|| sse.id.parse().ok());
         let seq = seq.ok_or_else(|| self.broken("an event without a seq"))?;
-        // One entry may stand for several events that the server can't read: its id is then the last of them.
-        let last = sse.id.parse().unwrap_or(seq).max(seq);
-        if last <= self.seen {
+        // One entry may stand for several events that can't be read any more.
+        let first = fields["first_seq"].as_u64().unwrap_or(seq);
+        if seq <= self.seen {
+            self.repeated += 1;
             return Ok(None);
         }
-        if seq > self.seen + 1 {
-            return Err(self.broken(&format!("event {seq} follows event {}", self.seen)).into());
+        if first > self.seen + 1 {
+            return Err(self
+                .broken(&format!("event {first} follows event {}", self.seen))
+                .into());
         }
-        self.seen = last;
+        self.seen = seq;
         Ok(Some(Event {
             seq,
             kind: sse.event,

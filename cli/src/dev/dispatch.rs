@@ -81,7 +81,10 @@ impl LocalDispatcher {
             tokio::time::sleep(delay).await;
             let request = request("/_process-run", Some(&dispatch.token), dispatch.body, wall);
             if tokio::time::timeout(wall, invoke(&router, request)).await.is_err() {
-                tracing::warn!(seconds = wall.as_secs(), "an invocation reached its wall and was killed");
+                tracing::warn!(
+                    seconds = wall.as_secs(),
+                    "an invocation reached its wall and was killed"
+                );
             }
         });
     }

@@ -46,17 +46,18 @@ pub struct Dev {
     _embedded: Embedded,
 }
 
-/// The whole program, for a `main` with an app of its own. Logs go to stderr, warnings and worse unless `RUST_LOG` says
-/// otherwise.
+/// The whole program, for a `main` with an app of its own.
 pub fn main(app: App, options: DevOptions) -> anyhow::Result<()> {
-    telemetry::init(Format::Human, Some(&log_filter()));
+    log_to_stderr();
     tokio::runtime::Runtime::new()
         .context("no runtime")?
         .block_on(run(app, options))
 }
 
-pub(crate) fn log_filter() -> String {
-    std::env::var("RUST_LOG").unwrap_or_else(|_| "warn".into())
+/// Warnings and worse, unless `RUST_LOG` says otherwise.
+pub fn log_to_stderr() {
+    let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "warn".into());
+    telemetry::init(Format::Human, Some(&filter));
 }
 
 /// Serves `app` until Ctrl-C or SIGTERM. On stdout: one line when it is ready.
@@ -88,7 +89,11 @@ pub async fn start(app: App, options: DevOptions) -> anyhow::Result<Dev> {
 
     let dispatcher = LocalDispatcher::new(background.soft_cap(), options.faults);
     let engine = engine(app, &embedded, dispatcher.clone()).await?;
-    dispatcher.serve(outlast_http::router(wiring::api(engine.clone(), background, String::new())));
+    dispatcher.serve(outlast_http::router(wiring::api(
+        engine.clone(),
+        background,
+        String::new(),
+    )));
     sweep::recover(&engine)
         .await
         .context("the runs of the former process can't be taken up")?;
@@ -183,7 +188,7 @@ async fn stdin_ended() {
 }
 
 /// Ctrl-C, or SIGTERM where there are such signals.
-async fn told_to_end() -> anyhow::Result<()> {
+pub(crate) async fn told_to_end() -> anyhow::Result<()> {
     #[cfg(unix)]
     {
         let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;

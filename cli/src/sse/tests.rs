@@ -73,7 +73,10 @@ async fn hear(client: Client, after: u64, patience: Patience) -> anyhow::Result<
 async fn each_event_once_across_connections() {
     let (client, script) = serve(&[
         (200, events(&[1, 2])),
-        (200, format!(": beat\n\n{}event: reconnect\ndata: {{}}\n\n", events(&[2, 3]))),
+        (
+            200,
+            format!(": beat\n\n{}event: reconnect\ndata: {{}}\n\n", events(&[2, 3])),
+        ),
         (503, "{\"detail\":\"starting\"}".into()),
         (503, String::new()),
         (200, events(&[4, 5, 6])),
