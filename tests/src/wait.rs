@@ -27,6 +27,27 @@ pub fn wait_until_blocking(what: impl Display, timeout: Duration, mut condition:
     }
 }
 
+/// How the store's retries wait where a test talks to a real server: as in production.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealPause;
+
+#[async_trait::async_trait]
+impl outlast_store::Pause for RealPause {
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    fn draw(&self) -> f64 {
+        // The low bits of a fresh UUID are random.
+        f64::from(uuid::Uuid::now_v7().as_u128() as u32) / f64::from(u32::MAX)
+    }
+}
+
+/// For fixtures that stand for what takes its time: a wall, a late delivery. Tests themselves wait for conditions.
+pub async fn after(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

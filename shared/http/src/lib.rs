@@ -24,6 +24,7 @@ mod plan_lines;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::middleware::{from_fn, map_request_with_state};
 use outlast_core::Timestamp;
 use outlast_core::time_budget::HostKind;
 use outlast_engine::Engine;
@@ -69,12 +70,10 @@ pub fn router(api: Api) -> axum::Router {
         base_path: base_path.clone(),
         ..api
     });
-    let routes = routes::all(api).layer(axum::middleware::from_fn(observe::observe));
-    // A path can only be rewritten in front of a router: this one does nothing else.
+    let routes = routes::all(api).layer(from_fn(observe::observe));
+    // What comes before routing can only be done in front of a router: this one has no routes of its own.
     axum::Router::new()
         .fallback_service(routes)
-        .layer(axum::middleware::map_request_with_state(
-            Arc::<str>::from(base_path),
-            base_path::strip,
-        ))
+        .layer(from_fn(routes::internal::only_marked))
+        .layer(map_request_with_state(Arc::<str>::from(base_path), base_path::strip))
 }

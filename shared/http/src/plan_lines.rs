@@ -1,10 +1,14 @@
 //! A plan as JSON Lines: one tool call a line. A problem names the line.
 
+use outlast_agent::plan::PlannedCall;
 use outlast_core::Payload;
 use outlast_engine::BadInput;
-use serde_json::value::RawValue;
+use serde_json::error::Category;
 
 use crate::problem::{Code, Problem};
+
+/// The code that the agent has for what is no plan.
+const INVALID_PLAN: &str = "invalid_plan";
 
 /// A plan, and the lines that its steps came from.
 #[derive(Debug)]
@@ -52,22 +56,22 @@ pub(crate) fn plan(text: &str, pace: Pace<'_>) -> Result<PlanLines, Problem> {
 }
 
 fn step(number: usize, line: &str) -> Result<(), Problem> {
-    let at_line = |detail: String| Problem::new(Code::MalformedJson, detail).with("line", number);
-    match serde_json::from_str::<&RawValue>(line) {
-        Ok(json) if json.get().starts_with('{') => Ok(()),
-        Ok(_) => Err(at_line(format!(
-            "line {number} is not a JSON object such as {{\"key\": …, \"tool\": …, \"input\": …}}"
-        ))),
-        Err(error) => Err(at_line(format!(
-            "line {number} is not one JSON value: {error}",
-            error = at_column(&error)
-        ))),
-    }
-}
-
-/// serde_json counts lines from the text it was given, which is a single one here.
-fn at_column(error: &serde_json::Error) -> String {
-    error.to_string().replace("at line 1 column", "at column")
+    let Err(error) = serde_json::from_str::<PlannedCall>(line) else {
+        return Ok(());
+    };
+    // It counts lines from the text it was given, which is a single one here.
+    let what = error.to_string().replace(" at line 1 column ", " at column ");
+    let problem = match error.classify() {
+        Category::Data => Problem::of_input(
+            true,
+            INVALID_PLAN,
+            format!("line {number} is no step: {what}; it should be {{\"key\", \"tool\", \"input\"}}"),
+        ),
+        Category::Syntax | Category::Eof | Category::Io => {
+            Problem::new(Code::MalformedJson, format!("line {number} is not JSON: {what}"))
+        }
+    };
+    Err(problem.with("line", number))
 }
 
 impl PlanLines {
@@ -85,7 +89,7 @@ mod tests {
 
     #[test]
     fn each_line_is_a_step_as_it_came() {
-        let text = "{\"key\":\"a\",\"tool\":\"sleep\",\"input\":{\"n\": 1.0}}\r\n\n  {\"key\":\"b\"}\n";
+        let text = "{\"key\":\"a\",\"tool\":\"sleep\",\"input\":{\"n\": 1.0}}\r\n\n  {\"key\":\"b\",\"tool\":\"x\"}\n";
         let pace = Pace {
             concurrency: Some("4"),
             rate: Some("0.5"),
@@ -93,18 +97,31 @@ mod tests {
         let plan = plan(text, pace).unwrap();
         assert_eq!(
             plan.input.as_str(),
-            r#"{"steps":[{"key":"a","tool":"sleep","input":{"n": 1.0}},{"key":"b"}],"concurrency":4,"rate":0.5}"#
+            r#"{"steps":[{"key":"a","tool":"sleep","input":{"n": 1.0}},{"key":"b","tool":"x"}],"concurrency":4,"rate":0.5}"#
         );
         assert_eq!(plan.lines, [1, 3]);
     }
 
     #[test]
     fn a_problem_names_the_line() {
-        for (text, line) in [("{}\n{\"a\":}\n", 2), ("[]", 1), ("{}\n\n\n{} {}", 4), ("{}\n\"x\"", 2)] {
-            let problem = plan(text, Pace::default()).unwrap_err();
+        const GOOD: &str = r#"{"key":"a","tool":"x"}"#;
+        for (text, line, code) in [
+            (format!("{GOOD}\n{{\"key\":}}\n"), 2, "malformed_json"),
+            (format!("[]\n{GOOD}"), 1, "invalid_plan"),
+            (format!("{GOOD}\n\n\n{GOOD} {GOOD}"), 4, "malformed_json"),
+            (format!("{GOOD}\n\"x\""), 2, "invalid_plan"),
+            (
+                format!("{GOOD}\n{{\"key\":\"b\",\"tool\":\"x\",\"inputs\":1}}"),
+                2,
+                "invalid_plan",
+            ),
+            (format!("{GOOD}\n{{\"key\":\"b\"}}"), 2, "invalid_plan"),
+        ] {
+            let problem = plan(&text, Pace::default()).unwrap_err();
+            assert_eq!(problem.code(), code, "{problem:?}");
             assert!(format!("{problem:?}").contains(&format!("line {line} ")), "{problem:?}");
         }
-        let plan = plan("\n{}\n\n{}", Pace::default()).unwrap();
+        let plan = plan(&format!("\n{GOOD}\n\n{GOOD}"), Pace::default()).unwrap();
         let bad = |pointer: &str| BadInput {
             malformed: false,
             code: "x",
@@ -124,7 +141,7 @@ mod tests {
                 rate: Some(value),
                 ..Pace::default()
             };
-            assert!(plan("{}", pace).is_err(), "{value:?}");
+            assert!(plan("", pace).is_err(), "{value:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 mod convert;
 
 use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -182,8 +182,10 @@ impl IntoResponse for Problem {
         };
         // Strings and numbers: it serialises.
         let body = serde_json::to_vec(&body).unwrap_or_default();
+        let length = body.len();
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();
+        headers.insert(CONTENT_LENGTH, length.into());
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, seconds.into());

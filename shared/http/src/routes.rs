@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use outlast_core::RunId;
 use outlast_core::limits::MAX_BODY_BYTES;
@@ -21,19 +20,15 @@ use crate::Api;
 use crate::problem::{Code, Problem};
 
 pub(crate) fn all(api: Arc<Api>) -> Router {
-    let internal = Router::new()
-        .route("/_process-run", post(internal::process_run))
-        .route("/_sweep", post(internal::sweep))
-        .method_not_allowed_fallback(method_not_allowed)
-        .layer(from_fn(internal::only_marked));
     Router::new()
         .route("/api/v1/runs", post(start::start).get(show::list))
         .route("/api/v1/runs/active", get(show::active))
         .route("/api/v1/runs/{id}", get(show::show))
         .route("/api/v1/runs/{id}/events", get(events::events))
         .route("/api/v1/runs/{id}/stop", post(control::stop))
+        .route("/_process-run", post(internal::process_run))
+        .route("/_sweep", post(internal::sweep))
         .method_not_allowed_fallback(method_not_allowed)
-        .merge(internal)
         .fallback(route_not_found)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(api)

@@ -158,10 +158,7 @@ impl Reader {
             self.phase = Phase::Following;
             return Ok(said);
         }
-        if self.waits_for_long() {
-            said.push_str(&retry(RETRY_PARKED));
-        }
-        said.push_str(RECONNECT);
+        said.push_str(&reconnect(self.waits_for_long().then_some(RETRY_PARKED)));
         self.phase = Phase::Done;
         Ok(said)
     }
@@ -183,7 +180,10 @@ impl Reader {
 }
 
 /// Without an id: the reader's last one stays what it was.
-const RECONNECT: &str = "event: reconnect\ndata: {}\n\n";
+fn reconnect(after: Option<Duration>) -> String {
+    let retry = after.map(|after| format!("retry: {}\n", after.as_millis()));
+    format!("event: reconnect\n{}data: {{}}\n\n", retry.unwrap_or_default())
+}
 
 fn retry(after: Duration) -> String {
     format!("retry: {}\n\n", after.as_millis())

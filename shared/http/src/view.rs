@@ -111,7 +111,8 @@ struct CostJson {
 #[serde(rename_all = "camelCase")]
 struct OutcomeJson {
     reason: Option<Reason>,
-    counts: Counts,
+    counts: Progress,
+    failures_handled: u64,
     remaining: u64,
     /// The first hundred.
     remainder: Vec<StepKey>,
@@ -119,14 +120,6 @@ struct OutcomeJson {
     verification: Option<VerificationJson>,
     error: Option<ErrorInfo>,
     value: Option<Box<RawValue>>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Counts {
-    #[serde(flatten)]
-    progress: Progress,
-    failures_handled: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -217,10 +210,8 @@ impl From<Outcome> for OutcomeJson {
         remainder.truncate(REMAINDER_KEYS);
         Self {
             reason: outcome.reason,
-            counts: Counts {
-                progress: outcome.totals.into(),
-                failures_handled: outcome.failures_handled,
-            },
+            counts: outcome.totals.into(),
+            failures_handled: outcome.failures_handled,
             remaining: outcome.remaining,
             remainder,
             remainder_digest: outcome.remainder_digest,

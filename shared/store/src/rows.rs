@@ -2,7 +2,7 @@
 //!
 //! Attributes are native, one for each field, so that a person can read a row in the console, and so that a write
 //! names only those that changed: what code of a later version added stays. The parts of `dispatch`, `counters`,
-//! `totals` and `cost` are attributes too (`counters_chunks`), for the same reason.
+//! `totals` and `cost` are attributes too, for the same reason.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use outlast_core::key::key_part;
@@ -15,8 +15,21 @@ use crate::table::{Item, Key, number, number_of, text, text_of};
 
 const META: &str = "meta";
 const RUN: &str = "run#";
-/// Fields of a row that are structs: their parts become attributes with this prefix.
-const FLATTENED: [&str; 4] = ["dispatch", "counters", "totals", "cost"];
+/// Fields of a row that are structs: the prefix that their parts get as attributes, and those parts.
+const FLATTENED: [(&str, &str, &[&str]); 4] = [
+    ("dispatch", "dispatch_", &["stage", "attempts", "first_at", "error"]),
+    (
+        "counters",
+        "",
+        &["chunks", "crashes", "crashes_in_a_row", "committed_at_crash", "stalled"],
+    ),
+    ("totals", "", &["planned", "committed", "failed", "unknown"]),
+    (
+        "cost",
+        "",
+        &["write_requests", "read_requests", "write_deci_units", "read_deci_units"],
+    ),
+];
 
 pub(crate) fn run_key(id: &RunId) -> Result<Key, StoreError> {
     Ok(row(format!("{RUN}{}", part("run", id.as_str())?)))
@@ -65,9 +78,11 @@ pub(crate) fn encode_run(run: &Run) -> Result<Item, StoreError> {
     for (name, value) in fields {
         match value {
             AttributeValue::Null(_) => {}
-            AttributeValue::M(parts) if FLATTENED.contains(&name.as_str()) => {
+            AttributeValue::M(parts) => {
+                let flattened = FLATTENED.iter().find(|(field, ..)| *field == name);
+                let prefix = flattened.map_or("", |(_, prefix, _)| prefix);
                 let parts = parts.into_iter().filter(|(_, value)| !value.is_null());
-                item.extend(parts.map(|(part, value)| (format!("{name}_{part}"), value)));
+                item.extend(parts.map(|(part, value)| (format!("{prefix}{part}"), value)));
             }
             value => {
                 item.insert(name, value);
@@ -83,14 +98,12 @@ pub(crate) fn encode_run(run: &Run) -> Result<Item, StoreError> {
 
 pub(crate) fn decode_run(id: &RunId, mut item: Item) -> Result<Run, StoreError> {
     check_schema(&item, || format!("the row of run {id}"))?;
-    for name in FLATTENED {
-        let prefix = format!("{name}_");
-        let names: Vec<String> = item.keys().filter(|key| key.starts_with(&prefix)).cloned().collect();
-        let parts = names
-            .into_iter()
-            .filter_map(|key| Some((key[prefix.len()..].to_owned(), item.remove(&key)?)))
-            .collect();
-        item.insert(name.into(), AttributeValue::M(parts));
+    for (field, prefix, parts) in FLATTENED {
+        let parts = parts
+            .iter()
+            .filter_map(|part| Some((String::from(*part), item.remove(&format!("{prefix}{part}"))?)));
+        let parts = parts.collect();
+        item.insert(field.into(), AttributeValue::M(parts));
     }
     let run: Run =
         serde_dynamo::from_item(item).map_err(|error| StoreError::Corrupt(format!("the row of run {id}: {error}")))?;

@@ -22,13 +22,13 @@ use crate::extract::{Body, Via};
 use crate::problem::{Code, Problem};
 use crate::{Api, InternalAccess, Invocation, observe};
 
-/// Whatever the method: who may not come in doesn't learn that there is a door.
+/// Stands in front of the router: whatever the method, who may not come in doesn't learn that there is a door.
 pub(crate) async fn only_marked(request: Request, next: Next) -> Response {
     let is_internal = request
         .extensions()
         .get::<Invocation>()
         .is_some_and(|invocation| invocation.internal);
-    match is_internal {
+    match is_internal || !request.uri().path().starts_with("/_") {
         true => next.run(request).await,
         false => Problem::of(Code::RouteNotFound).into_response(),
     }
