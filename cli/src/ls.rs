@@ -104,7 +104,7 @@ fn status(run: &Value) -> String {
         text.push_str(&format!(" ({reason})"));
     }
     for flag in ["paused", "stopping", "blocked"] {
-        if run["flags"][flag] == true {
+        if run["flags"][flag] == true && run["endedAt"].is_null() {
             text.push_str(&format!(" ({flag})"));
         }
     }
@@ -136,7 +136,11 @@ mod tests {
                 json!({"threadId": "a conversation with a long name that goes on and on"}),
             ),
             run(3, "incomplete", json!({"reason": "steps_failed"})),
-            run(4, "cancelled", json!({"reason": "stopped"})),
+            run(
+                4,
+                "cancelled",
+                json!({"reason": "stopped", "endedAt": "2026-01-01T23:56:00Z", "flags": {"stopping": true}}),
+            ),
         ]
     }
 

@@ -165,7 +165,7 @@ impl Screen {
             return Screen::Lines { tenths: 0 };
         }
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stdout());
-        let style = ProgressStyle::with_template("{bar:30} {pos} of {len} · {elapsed} · {wide_msg}");
+        let style = ProgressStyle::with_template("{bar:30} {pos} of {len} · {elapsed}{wide_msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Screen::Bar(bar)
     }
@@ -180,7 +180,8 @@ impl Screen {
     /// For what matters while it lasts: beside the bar, or a line.
     pub fn note(&self, text: &str) {
         match self {
-            Screen::Bar(bar) => bar.set_message(text.to_owned()),
+            Screen::Bar(bar) if text.is_empty() => bar.set_message(""),
+            Screen::Bar(bar) => bar.set_message(format!(" · {text}")),
             Screen::Lines { .. } if !text.is_empty() => say(text),
             Screen::Lines { .. } => {}
         }

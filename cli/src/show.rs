@@ -83,7 +83,7 @@ pub fn render(run: &Value) -> String {
 
 fn status(run: &Value) -> String {
     let mut text = run["status"].as_str().unwrap_or_default().to_owned();
-    let flags = run["flags"].as_object();
+    let flags = run["flags"].as_object().filter(|_| run["endedAt"].is_null());
     for (flag, _) in flags.into_iter().flatten().filter(|(_, set)| **set == true) {
         text.push_str(&format!(", {flag}"));
     }

@@ -39,6 +39,13 @@ pub struct DevOptions {
     pub end_with_stdin: bool,
 }
 
+/// What the command line says when it says nothing.
+impl Default for DevOptions {
+    fn default() -> Self {
+        Self::parse_from(["outlast dev"])
+    }
+}
+
 /// What Lambda's asynchronous invocation does to a dispatch now and then, on request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Args)]
 pub struct DispatchFaults {
