@@ -1,1 +1,27 @@
+//! The `outlast` command line.
+//!
+//! - [`args`]: the commands
+//! - [`demo`]: a real table is imported while its server is killed and started again
+//! - [`dev`]: all of Outlast in one process, for a laptop; as a library, with any app
+//! - [`run`], [`tail`], [`ls`], [`show`], [`stop`]: what a server is asked, through [`client`]
+//! - [`plan_file`]: a plan, checked before it is sent
+//! - [`sse`]: following a run's events; [`follow`] and [`progress`] show them
+//! - [`table`]: tables that people and programs can read
+//! - [`exit`]: how the program ends
 
+pub mod args;
+pub mod client;
+pub mod demo;
+pub mod dev;
+pub mod exit;
+pub mod follow;
+pub mod ls;
+pub mod plan_file;
+pub mod progress;
+pub mod run;
+pub mod show;
+pub mod sse;
+pub mod stop;
+pub mod table;
+pub mod tail;
+pub mod wire;

@@ -110,6 +110,8 @@ pub enum ContinueReason {
     Paused,
     /// A late beat: the lease was in doubt.
     LeaseInDoubt,
+    /// The host was told to end; the run goes on elsewhere, or when it is back.
+    ShutDown,
 }
 
 impl EventBody {

@@ -42,6 +42,8 @@ pub const NEVER_STARTED_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
 pub const LEASE_AFTER_STOP: Duration = MINUTE;
 /// How long bodies in hand get after a stop.
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
+/// How long bodies in hand get when their host is told to end.
+pub const SHUT_DOWN_GRACE: Duration = Duration::from_secs(3);
 /// How long a dispatch token is good for.
 pub const DISPATCH_TOKEN_LIFE: Duration = Duration::from_secs(5 * 60);
 /// An inline run that nobody continues is carried on by the sweep after this.

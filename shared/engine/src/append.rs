@@ -8,7 +8,7 @@ use futures::future::select;
 use outlast_core::event::EventBody;
 use outlast_core::limits::{MAX_LOG_BYTES, PAGE_FLUSH_AFTER, PAGE_FLUSH_BYTES};
 use outlast_core::page::Writer;
-use outlast_core::{Fold, Page, Run};
+use outlast_core::{Fold, Page, Run, StepKey, Timestamp};
 use outlast_store::{PagePut, Store, StoreError};
 use tokio::sync::{Notify, oneshot};
 
@@ -101,6 +101,19 @@ impl Journal {
     /// What is durable, for a look at it.
     pub(crate) fn with_fold<T>(&self, look: impl FnOnce(&Fold) -> T) -> T {
         look(&self.lock().fold)
+    }
+
+    /// Bodies that may still be acting. One whose result was accepted has ended, durable or not.
+    pub(crate) fn unsettled(&self, now: Timestamp) -> u64 {
+        let state = self.lock();
+        let in_flight = state.in_flight.iter().flat_map(|flight| &flight.page.events);
+        let accepted = state.pending.iter().map(|draft| &draft.body);
+        let ended = in_flight
+            .map(|event| &event.body)
+            .chain(accepted)
+            .filter_map(result_of)
+            .filter(|key| state.fold.is_unsettled(key, now));
+        state.fold.unsettled(now).saturating_sub(ended.count() as u64)
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -322,6 +335,14 @@ impl Journal {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The step whose body ended with this.
+fn result_of(body: &EventBody) -> Option<&StepKey> {
+    match body {
+        EventBody::StepCommitted { key, .. } | EventBody::StepFailed { key, .. } => Some(key),
+        _ => None,
     }
 }
 

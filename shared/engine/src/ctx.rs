@@ -138,7 +138,7 @@ impl Ctx {
     /// Bodies that began, have no result, and may still be acting.
     pub fn unsettled(&self) -> u64 {
         let now = self.chunk.engine.seams.now();
-        self.chunk.journal.with_fold(|fold| fold.unsettled(now))
+        self.chunk.journal.unsettled(now)
     }
 
     /// Waits, in the engine's time. Not durable: for pacing, never for a delay that must survive a chunk.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::limits::Timing;
 use outlast_store::Store;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agents;
 use crate::dispatch::Dispatcher;
@@ -21,6 +22,7 @@ pub struct Engine {
     pub(crate) timing: Timing,
     pub(crate) holder: String,
     pub(crate) hints: Hints,
+    pub(crate) shut_down: CancellationToken,
 }
 
 /// What an engine is made of.
@@ -60,7 +62,14 @@ impl Engine {
             timing,
             holder,
             hints,
+            shut_down: CancellationToken::new(),
         })
+    }
+
+    /// Tells every chunk of this process to hand its run off now, as if its soft cap were reached: nothing new begins, and
+    /// steps in hand get a moment to end. For a host that is told to end; there is no way back.
+    pub fn shut_down(&self) {
+        self.shut_down.cancel();
     }
 
     pub fn seams(&self) -> &Seams {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use outlast_core::event::ContinueReason;
-use outlast_core::limits::STOP_GRACE;
+use outlast_core::limits::{SHUT_DOWN_GRACE, STOP_GRACE};
 use outlast_core::outcome::{AgentResult, ErrorInfo, Reason};
 use outlast_core::time_budget::ChunkTime;
 use outlast_core::{Payload, Run, Timestamp};
@@ -85,9 +85,9 @@ pub(crate) async fn work(
     let closing = match ended {
         Ended::Closing(closing) => closing,
         Ended::CutOff(reason) => {
-            // A pause is no fault of the run's.
-            let paused = reason == ContinueReason::Paused;
-            let progressed = paused || chunk.journal.with_fold(|fold| fold.finals) > finals_before;
+            // Neither a pause nor the end of its host is a fault of the run's.
+            let excused = matches!(reason, ContinueReason::Paused | ContinueReason::ShutDown);
+            let progressed = excused || chunk.journal.with_fold(|fold| fold.finals) > finals_before;
             Closing::HandOff { reason, progressed }
         }
         Ended::Cannot(CannotAppend::LogFull) => Closing::Finish(AgentResult::Ended(Reason::HistoryTooLarge)),
@@ -127,6 +127,7 @@ struct ClosingDown {
 enum Why {
     Cap,
     Pause,
+    ShutDown,
     Stop,
 }
 
@@ -162,7 +163,9 @@ where
     P: Future<Output = CannotAppend>,
 {
     let seams = &chunk.engine.seams;
+    let shut_down = &chunk.engine.shut_down;
     loop {
+        let shutting_down = shut_down.is_cancelled();
         close_down_if_told(chunk, down);
         if let Some(ended) = closed_down(chunk, down) {
             return Err(ended);
@@ -174,12 +177,14 @@ where
             cannot = pump.as_mut() => return Err(Ended::Cannot(cannot)),
             _ = signals.changed() => return Ok(*signals.borrow_and_update()),
             () = chunk.changed() => {}
+            () = shut_down.cancelled(), if !shutting_down => {}
             () = seams.sleep_until(next_look) => {}
         }
     }
 }
 
-/// Whether the chunk begins to close now: a stop, a pause, the soft cap, whichever comes first; a stop overrides.
+/// Whether the chunk begins to close now: a stop, a pause, the soft cap, the end of its host, whichever comes first; a
+/// stop overrides, and the end of the host shortens what is left.
 fn close_down_if_told(chunk: &Arc<Chunk>, down: &mut Option<ClosingDown>) {
     let now = chunk.engine.seams.now();
     let (stop, pause) = chunk.journal.with_fold(|fold| (fold.stop_requested, fold.paused));
@@ -190,13 +195,23 @@ fn close_down_if_told(chunk: &Arc<Chunk>, down: &mut Option<ClosingDown>) {
             chunk.closing.cancel();
             chunk.cancelled.cancel();
         }
-    } else if down.is_none() && (pause || now >= chunk.time.soft_cap_at) {
-        let why = if pause { Why::Pause } else { Why::Cap };
+        return;
+    }
+    let shut_down = chunk.engine.shut_down.is_cancelled();
+    if down.is_none() && (pause || shut_down || now >= chunk.time.soft_cap_at) {
+        let why = match (pause, shut_down) {
+            (true, _) => Why::Pause,
+            (false, true) => Why::ShutDown,
+            (false, false) => Why::Cap,
+        };
         *down = Some(ClosingDown {
             why,
             until: chunk.time.grace_ends_at,
         });
         chunk.closing.cancel();
+    }
+    if let Some(down) = down.as_mut().filter(|_| shut_down) {
+        down.until = down.until.min(now + SHUT_DOWN_GRACE);
     }
 }
 
@@ -210,13 +225,15 @@ fn closed_down(chunk: &Arc<Chunk>, down: &Option<ClosingDown>) -> Option<Ended> 
     if chunk.has_in_hand() && now < down.until {
         return None;
     }
+    let parked_or = |reason| match chunk.waits_until().filter(|until| *until > now) {
+        Some(until) => Ended::Closing(Closing::Park { until }),
+        None => Ended::CutOff(reason),
+    };
     Some(match down.why {
         Why::Stop => Ended::Closing(Closing::Finish(AgentResult::Ended(Reason::Stopped))),
         Why::Pause => Ended::CutOff(ContinueReason::Paused),
-        Why::Cap => match chunk.waits_until().filter(|until| *until > now) {
-            Some(until) => Ended::Closing(Closing::Park { until }),
-            None => Ended::CutOff(ContinueReason::RunTimeout),
-        },
+        Why::Cap => parked_or(ContinueReason::RunTimeout),
+        Why::ShutDown => parked_or(ContinueReason::ShutDown),
     })
 }
 

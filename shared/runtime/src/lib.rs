@@ -3,6 +3,7 @@
 //! - [`env_vars`]: every environment variable, documented
 //! - [`settings`]: what they say, checked one by one and against each other
 //! - [`host`]: foreground or background
+//! - [`local_dynamodb`]: clients for a DynamoDB-compatible server on this machine
 //! - [`seams`]: the machine's time, chance and threads
 //! - [`telemetry`]: what a process says of itself
 //! - [`wiring`]: an engine and its router, put together
@@ -25,6 +26,7 @@ pub mod host;
 pub mod internal_event;
 pub mod lambda;
 pub mod local;
+pub mod local_dynamodb;
 mod orderings;
 pub mod seams;
 pub mod settings;

@@ -9,7 +9,7 @@ use crate::outcome::{AgentResult, Outcome, Reason};
 use crate::step::StepState;
 use crate::time::Timestamp;
 
-use super::Fold;
+use super::{Fold, Step};
 
 impl Fold {
     /// How the run ends if it ends here, with `result` as what its agent's code came to.
@@ -94,11 +94,19 @@ impl Fold {
 
     /// Bodies that may still be acting at `now`: started, no result, deadline not past.
     pub fn unsettled(&self, now: Timestamp) -> u64 {
-        let unsettled = self.steps.values().filter(|step| match step.state {
-            StepState::Started { deadline, .. } => deadline.is_none_or(|deadline| deadline > now),
-            _ => false,
-        });
+        let unsettled = self.steps.values().filter(|step| may_act(step, now));
         unsettled.count() as u64
+    }
+
+    pub fn is_unsettled(&self, key: &StepKey, now: Timestamp) -> bool {
+        self.steps.get(key).is_some_and(|step| may_act(step, now))
+    }
+}
+
+fn may_act(step: &Step, now: Timestamp) -> bool {
+    match step.state {
+        StepState::Started { deadline, .. } => deadline.is_none_or(|deadline| deadline > now),
+        _ => false,
     }
 }
 

@@ -1,0 +1,90 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::client::Client;
+use crate::dev::DevOptions;
+use crate::exit::{self, Exit};
+use crate::ls::LsArgs;
+use crate::run::RunArgs;
+use crate::show::ShowArgs;
+use crate::stop::StopArgs;
+use crate::tail::TailArgs;
+
+/// Durable agent runs on AWS Lambda and DynamoDB: start runs, follow them, and run everything on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "outlast", version, after_help = exit::HELP)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+    #[command(flatten)]
+    pub server: Server,
+}
+
+#[derive(Debug, Args)]
+pub struct Server {
+    /// The server that the commands ask
+    #[arg(
+        long,
+        env = "OUTLAST_URL",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8787",
+        global = true
+    )]
+    pub url: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Import a real table while its server is killed and started again; about half a minute, nothing is left behind
+    Demo,
+    Dev(DevOptions),
+    /// Start a run and follow it to its end
+    Run(RunArgs),
+    /// Follow a run to its end
+    Tail(TailArgs),
+    /// List your runs, newest first
+    Ls(LsArgs),
+    /// Show one run
+    Show(ShowArgs),
+    /// End a run
+    Stop(StopArgs),
+}
+
+impl Cli {
+    pub async fn execute(self) -> anyhow::Result<Exit> {
+        let client = || Client::new(&self.server.url);
+        match self.command {
+            Command::Demo => crate::demo::demo().await,
+            Command::Dev(options) => {
+                crate::dev::run(assistant::app(), options).await?;
+                Ok(Exit::Done)
+            }
+            Command::Run(args) => crate::run::run(&client()?, &args).await,
+            Command::Tail(args) => crate::tail::tail(&client()?, &args).await,
+            Command::Ls(args) => crate::ls::ls(&client()?, &args).await,
+            Command::Show(args) => crate::show::show(&client()?, &args).await,
+            Command::Stop(args) => crate::stop::stop(&client()?, &args).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_default_url_is_where_dev_listens() {
+        let cli = Cli::command();
+        let url = cli.get_arguments().find(|argument| argument.get_id() == "url").unwrap();
+        let default = url.get_default_values()[0].to_str().unwrap();
+        assert_eq!(default, format!("http://{}", crate::dev::options::DEFAULT_LISTEN));
+    }
+}

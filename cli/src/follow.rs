@@ -1,0 +1,61 @@
+//! Shows a run until it ends: what `run` and `tail` have in common.
+
+use crate::client::Client;
+use crate::exit::Exit;
+use crate::progress::{Progress, Screen, say, statement};
+use crate::sse::{Follow, Heard};
+
+/// Follows the run from its first event; shows what lies behind `after`.
+pub async fn follow(client: &Client, run: &str, after: u64) -> anyhow::Result<Exit> {
+    let mut screen = Screen::new();
+    let exit = tokio::select! {
+        exit = to_the_end(client, run, after, &mut screen) => exit,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            screen.done();
+            detached(client, run);
+            return Ok(Exit::Detached);
+        }
+    };
+    screen.done();
+    exit
+}
+
+async fn to_the_end(client: &Client, run: &str, after: u64, screen: &mut Screen) -> anyhow::Result<Exit> {
+    // M of N needs the whole log, wherever the showing begins.
+    let mut events = Follow::new(client.clone(), run, 0);
+    let mut progress = Progress::default();
+    while let Some(heard) = events.next().await? {
+        match heard {
+            Heard::Event(event) => {
+                let line = progress.event(&event);
+                if event.seq > after {
+                    if let Some(line) = line {
+                        screen.line(&line);
+                    }
+                    screen.update(progress.totals());
+                }
+            }
+            Heard::Away(why) => screen.note(&format!("the server is away ({why}); waiting for it")),
+            Heard::Back => screen.note(match screen {
+                Screen::Bar(_) => "",
+                Screen::Lines { .. } => "the server is back",
+            }),
+        }
+    }
+    screen.done();
+    let Some((kind, outcome)) = &progress.ended else {
+        anyhow::bail!("the stream of run {run} ended without an ending: please report it");
+    };
+    say(&format!("{run}: {}", statement(kind, outcome)));
+    Ok(progress.exit().unwrap_or(Exit::Error))
+}
+
+fn detached(client: &Client, run: &str) {
+    let (tail, stop) = (format!("tail {run}"), format!("stop {run}"));
+    eprintln!(
+        "Detached. The run goes on. Follow it with `{}`, end it with `{}`.",
+        client.command(&tail),
+        client.command(&stop)
+    );
+}

@@ -1,0 +1,126 @@
+//! The reader against a small server whose every answer is scripted.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Response, StatusCode};
+use axum::routing::get;
+
+use super::*;
+use crate::exit::exit_of;
+
+/// What each connection gets, in turn; and the `Last-Event-ID` that each came with.
+#[derive(Clone, Default)]
+struct Script(Arc<Mutex<(Vec<(u16, String)>, Vec<String>)>>);
+
+async fn answer(State(script): State<Script>, headers: HeaderMap) -> Response<Body> {
+    let mut script = script.0.lock().unwrap();
+    let asked = headers["last-event-id"].to_str().unwrap().to_owned();
+    script.1.push(asked);
+    let (status, body) = script.0.remove(0);
+    Response::builder()
+        .status(StatusCode::from_u16(status).unwrap())
+        .header("content-type", "text/event-stream")
+        .body(Body::from(body))
+        .unwrap()
+}
+
+async fn serve(answers: &[(u16, String)]) -> (Client, Script) {
+    let script = Script::default();
+    script.0.lock().unwrap().0 = answers.to_vec();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new()
+        .route("/api/v1/runs/r1/events", get(answer))
+        .with_state(script.clone());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (Client::new(&url).unwrap(), script)
+}
+
+fn events(seqs: &[u64]) -> String {
+    let entry = |seq: &u64| {
+        let kind = if *seq == 5 { "run.completed" } else { "emit" };
+        format!("id: {seq}\nevent: {kind}\ndata: {{\"seq\":{seq},\"type\":\"{kind}\"}}\n\n")
+    };
+    seqs.iter().map(entry).collect()
+}
+
+fn impatient() -> Patience {
+    Patience {
+        first: Duration::from_millis(1),
+        most: Duration::from_millis(1),
+        in_all: Duration::from_secs(20),
+    }
+}
+
+/// All that is heard, as text.
+async fn hear(client: Client, after: u64, patience: Patience) -> anyhow::Result<Vec<String>> {
+    let mut follow = Follow::new(client, "r1", after).patience(patience);
+    let mut heard = Vec::new();
+    while let Some(next) = follow.next().await? {
+        heard.push(match next {
+            Heard::Event(event) => event.seq.to_string(),
+            Heard::Away(_) => "away".into(),
+            Heard::Back => "back".into(),
+        });
+    }
+    Ok(heard)
+}
+
+#[tokio::test]
+async fn each_event_once_across_connections() {
+    let (client, script) = serve(&[
+        (200, events(&[1, 2])),
+        (
+            200,
+            format!(": beat\n\n{}event: reconnect\ndata: {{}}\n\n", events(&[2, 3])),
+        ),
+        (503, "{\"detail\":\"starting\"}".into()),
+        (503, String::new()),
+        (200, events(&[4, 5, 6])),
+    ])
+    .await;
+    let heard = hear(client, 0, impatient()).await.unwrap();
+    assert_eq!(heard, ["1", "2", "3", "away", "back", "4", "5"]);
+    assert_eq!(script.0.lock().unwrap().1, ["0", "2", "3", "3", "3"]);
+}
+
+#[tokio::test]
+async fn a_reader_of_a_finished_run_that_has_seen_all_is_done() {
+    let (client, _) = serve(&[(204, String::new())]).await;
+    assert!(hear(client, 5, impatient()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_gap_is_not_passed_over() {
+    let (client, _) = serve(&[(200, events(&[1, 3]))]).await;
+    let error = hear(client, 0, impatient()).await.unwrap_err();
+    assert!(error.to_string().contains("event 3 follows event 1"), "{error}");
+    assert_eq!(exit_of(&error), Exit::Error);
+}
+
+#[tokio::test]
+async fn a_server_that_was_never_there_is_not_waited_for() {
+    let nobody = Client::new("http://127.0.0.1:9").unwrap();
+    let error = hear(nobody, 0, impatient()).await.unwrap_err();
+    assert_eq!(exit_of(&error), Exit::ServerAway);
+    let (client, _) = serve(&[(404, "{\"code\":\"run_not_found\",\"detail\":\"no such run\"}".into())]).await;
+    let error = hear(client, 0, impatient()).await.unwrap_err();
+    assert_eq!(exit_of(&error), Exit::Refused);
+    assert!(error.to_string().contains("lists your runs"), "{error}");
+}
+
+#[tokio::test]
+async fn patience_ends() {
+    let failing = (500, "{\"detail\":\"broken\"}".into());
+    let (client, _) = serve(&[(200, events(&[1])), failing.clone(), failing.clone(), failing]).await;
+    let patience = Patience {
+        in_all: Duration::ZERO,
+        ..impatient()
+    };
+    let error = hear(client, 0, patience).await.unwrap_err();
+    assert_eq!(exit_of(&error), Exit::ServerAway);
+    assert!(error.to_string().contains("broken"), "{error}");
+}

@@ -1,0 +1,54 @@
+//! `outlast tail`: follows a run, from its beginning or from behind an event.
+
+use clap::Args;
+
+use crate::client::Client;
+use crate::exit::Exit;
+use crate::follow::follow;
+use crate::progress::say;
+use crate::sse::{Follow, Heard};
+
+#[derive(Clone, Debug, Args)]
+pub struct TailArgs {
+    /// The run's id
+    run: String,
+    /// Show what lies behind the event of this number
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    after: u64,
+    /// Print each event as it came, one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn tail(client: &Client, args: &TailArgs) -> anyhow::Result<Exit> {
+    if !args.json {
+        return follow(client, &args.run, args.after).await;
+    }
+    tokio::select! {
+        exit = events(client, args) => exit,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted?;
+            Ok(Exit::Detached)
+        }
+    }
+}
+
+async fn events(client: &Client, args: &TailArgs) -> anyhow::Result<Exit> {
+    let mut events = Follow::new(client.clone(), &args.run, args.after);
+    let mut exit = None;
+    while let Some(heard) = events.next().await? {
+        match heard {
+            Heard::Event(event) => {
+                say(&event.line);
+                exit = Exit::of_status(event.kind.strip_prefix("run.").unwrap_or_default()).or(exit);
+            }
+            Heard::Away(why) => eprintln!("the server is away ({why}); waiting for it"),
+            Heard::Back => eprintln!("the server is back"),
+        }
+    }
+    match exit {
+        Some(exit) => Ok(exit),
+        // The reader had seen the last event before: what it was, the run's own state says.
+        None => crate::show::ending(client, &args.run).await,
+    }
+}
