@@ -31,8 +31,8 @@ pub(crate) struct Chunk {
     pub cancelled: CancellationToken,
     asked: Mutex<HashSet<StepKey>>,
     in_hand: AtomicUsize,
-    /// Steps that could begin if the chunk were not closing.
-    turned_away: AtomicUsize,
+    /// Steps that the agent's code has asked for and that have not returned.
+    open: AtomicUsize,
     delays: Mutex<Vec<Timestamp>>,
     given_up: Mutex<Option<AgentResult>>,
     changed: Notify,
@@ -60,7 +60,7 @@ impl Chunk {
             cancelled: CancellationToken::new(),
             asked: Mutex::default(),
             in_hand: AtomicUsize::new(0),
-            turned_away: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
             delays: Mutex::default(),
             given_up: Mutex::default(),
             changed: Notify::new(),
@@ -81,13 +81,18 @@ impl Chunk {
         InHand(self.clone())
     }
 
+    /// A step that the agent's code has asked for, while the guard lives.
+    pub(crate) fn open(self: &Arc<Self>) -> Open {
+        self.open.fetch_add(1, Ordering::SeqCst);
+        Open(self.clone())
+    }
+
     pub(crate) fn has_in_hand(&self) -> bool {
         self.in_hand.load(Ordering::SeqCst) > 0
     }
 
     /// For a step that may not begin in this chunk: never resolves. The chunk ends around it.
     pub(crate) async fn turn_away(&self) -> std::convert::Infallible {
-        self.turned_away.fetch_add(1, Ordering::SeqCst);
         self.changed.notify_one();
         std::future::pending().await
     }
@@ -95,23 +100,18 @@ impl Chunk {
     /// A retry that may not begin before `at`, while the guard lives.
     pub(crate) fn delay_until(self: &Arc<Self>, at: Timestamp) -> Delay {
         self.delays.lock().unwrap_or_else(PoisonError::into_inner).push(at);
+        self.changed.notify_one();
         Delay {
             chunk: self.clone(),
             at,
         }
     }
 
-    /// When the run can go on, if all that it waits for are delays.
+    /// When the run can go on, if all that its open steps wait for are delays.
     pub(crate) fn waits_until(&self) -> Option<Timestamp> {
-        if self.turned_away.load(Ordering::SeqCst) > 0 {
-            return None;
-        }
-        self.delays
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .min()
-            .copied()
+        let delays = self.delays.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.load(Ordering::SeqCst);
+        delays.iter().min().copied().filter(|_| open == delays.len())
     }
 
     /// Ends the chunk with this, whatever the agent's code does.
@@ -156,6 +156,14 @@ impl Drop for InHand {
     fn drop(&mut self) {
         self.0.in_hand.fetch_sub(1, Ordering::SeqCst);
         self.0.changed.notify_one();
+    }
+}
+
+pub(crate) struct Open(Arc<Chunk>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

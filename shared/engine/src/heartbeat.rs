@@ -2,6 +2,7 @@
 //! carries the flags.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{Either, select};
@@ -9,14 +10,18 @@ use outlast_core::transition::Beat;
 use outlast_core::{Command, Refusal, Run, apply};
 use outlast_store::{RowWrite, Store, StoreError};
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::engine::Engine;
 use crate::lease::Lease;
 
-/// A heartbeat under way.
+/// How long the end of a chunk waits for a beat in flight. One that lands later names an old version of the row, or
+/// makes the closing write look again.
+const LAST_BEAT: Duration = Duration::from_millis(500);
+
+/// A heartbeat under way; dropped with the chunk it belongs to, it ends too.
 pub(crate) struct Heartbeat {
-    stop: CancellationToken,
+    stop: DropGuard,
     stopped: oneshot::Receiver<()>,
 }
 
@@ -32,13 +37,16 @@ pub(crate) fn start(engine: &Arc<Engine>, store: Store, work_store: Store, lease
         }
     };
     engine.seams.spawner.spawn_heartbeat(beats.boxed());
-    Heartbeat { stop, stopped }
+    Heartbeat {
+        stop: stop.drop_guard(),
+        stopped,
+    }
 }
 
 impl Heartbeat {
-    /// Returns when no beat is in flight any more.
+    /// Returns when no beat is in flight any more, or soon.
     pub(crate) async fn stop(self) {
-        self.stop.cancel();
+        drop(self.stop);
         let _ = self.stopped.await;
     }
 }
@@ -50,7 +58,22 @@ async fn beat_until(engine: &Engine, store: &Store, work_store: &Store, lease: &
         if let Either::Left(_) = select(Box::pin(stop.cancelled()), wait).await {
             return;
         }
-        match beat(engine, store, work_store, lease, stop).await {
+        let mut beating = Box::pin(beat(engine, store, work_store, lease));
+        // A table that hangs must not hide that the lease runs out.
+        let doubt = clock.sleep(lease.trusted_until().saturating_sub(clock.monotonic()));
+        let stopping = Box::pin(async {
+            stop.cancelled().await;
+            clock.sleep(LAST_BEAT).await;
+        });
+        let beaten = match select(&mut beating, select(doubt, stopping)).await {
+            Either::Left((beaten, _)) => beaten,
+            Either::Right((Either::Right(_), _)) => return,
+            Either::Right((Either::Left(_), _)) => {
+                lease.signal(|signals| signals.in_doubt = true);
+                return;
+            }
+        };
+        match beaten {
             Ok(row) => lease.signal(|signals| {
                 signals.stopping = row.stopping;
                 signals.stop_unlogged = row.stop_unlogged;
@@ -58,9 +81,6 @@ async fn beat_until(engine: &Engine, store: &Store, work_store: &Store, lease: &
             }),
             Err(BeatError::Lost) => return lease.signal(|signals| signals.lost = true),
             Err(BeatError::Store(error)) => tracing::warn!(run = %lease.row().id, %error, "a beat failed"),
-        }
-        if !lease.is_trusted(clock.monotonic()) {
-            return lease.signal(|signals| signals.in_doubt = true);
         }
     }
 }
@@ -70,14 +90,8 @@ enum BeatError {
     Store(StoreError),
 }
 
-/// One beat. The next begins only when this one's outcome is known, or the chunk is over.
-async fn beat(
-    engine: &Engine,
-    store: &Store,
-    work_store: &Store,
-    lease: &Lease,
-    stop: &CancellationToken,
-) -> Result<Run, BeatError> {
+/// One beat. The next begins only when this one's outcome is known.
+async fn beat(engine: &Engine, store: &Store, work_store: &Store, lease: &Lease) -> Result<Run, BeatError> {
     loop {
         let spent = store.cost() + work_store.cost();
         let (row, holder) = lease.held(spent).ok_or(BeatError::Lost)?;
@@ -99,9 +113,6 @@ async fn beat(
             }
             RowWrite::Changed(Some(row)) => lease.seen(*row),
             RowWrite::Changed(None) => return Err(BeatError::Lost),
-        }
-        if stop.is_cancelled() {
-            return Ok(lease.row());
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use outlast_core::{Outcome, Owner, Run, RunId, ThreadKey, Totals};
-use outlast_store::RunList;
+use outlast_core::{Outcome, Owner, Page, Run, RunId, ThreadKey, Totals};
+use outlast_store::{RunList, StoreError};
 
 use crate::control::owned_run;
 use crate::engine::Engine;
@@ -24,11 +24,19 @@ pub struct RunView {
 /// A run of this owner, after the sweep's look at it.
 pub async fn show(engine: &Arc<Engine>, owner: &Owner, id: &RunId) -> Result<RunView, EngineError> {
     owned_run(engine, owner, id).await?;
-    let run = look_at(engine, id).await?.ok_or(EngineError::NotFound)?;
+    let mut run = look_at(engine, id).await?.ok_or(EngineError::NotFound)?;
     let tail = engine.store.tail_page(id).await?;
+    if tail.as_ref().is_some_and(Page::is_ended) && !run.status.is_terminal() {
+        // The end landed between the two reads; or, in no log of ours, without its row.
+        run = engine.store.load_run(id).await?.ok_or(EngineError::NotFound)?;
+        if !run.status.is_terminal() {
+            let what = format!("a terminal event whose row is {}", run.status.as_str());
+            return Err(StoreError::Corrupt(what).into());
+        }
+    }
     let last = tail.as_ref().and_then(|page| page.events.last());
     Ok(RunView {
-        last_seq: tail.as_ref().map_or(0, outlast_core::Page::last_seq),
+        last_seq: tail.as_ref().map_or(0, Page::last_seq),
         totals: tail.as_ref().map_or(run.totals, |page| page.totals),
         outcome: last.and_then(|event| event.body.outcome().cloned()),
         run,

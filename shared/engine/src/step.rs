@@ -116,6 +116,7 @@ where
     if !chunk.ask(&key) {
         return Err(StepError::DuplicateKey { key });
     }
+    let _open = chunk.open();
     let input = Payload::of(input).map_err(|error| StepError::BadInput {
         key: key.clone(),
         problem: error.to_string(),

@@ -167,6 +167,9 @@ where
     loop {
         let shutting_down = shut_down.is_cancelled();
         close_down_if_told(chunk, down);
+        if let Some(until) = only_delays_beyond_the_cap(chunk) {
+            return Err(Ended::Closing(Closing::Park { until }));
+        }
         if let Some(ended) = closed_down(chunk, down) {
             return Err(ended);
         }
@@ -181,6 +184,11 @@ where
             () = seams.sleep_until(next_look) => {}
         }
     }
+}
+
+/// All that goes on is waiting for retries that this chunk will not live to see: it need not wait for its cap.
+fn only_delays_beyond_the_cap(chunk: &Arc<Chunk>) -> Option<Timestamp> {
+    chunk.waits_until().filter(|until| *until > chunk.time.soft_cap_at)
 }
 
 /// Whether the chunk begins to close now: a stop, a pause, the soft cap, the end of its host, whichever comes first; a

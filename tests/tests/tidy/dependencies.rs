@@ -20,7 +20,7 @@ const ORDER: [&str; 10] = [
     "outlast-cli",
 ];
 /// Programs for developers, on which nothing depends, and which may depend on everything.
-const DEVELOPERS: [&str; 3] = ["outlast-tests", "outlast-benches", "xtask"];
+const DEVELOPERS: [&str; 4] = ["outlast-tests", "outlast-log-model", "outlast-benches", "xtask"];
 const EMBEDDED_SERVER: &str = "dynoxide-rs";
 
 #[test]

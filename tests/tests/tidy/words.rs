@@ -62,7 +62,7 @@ fn no_test_is_left_out() {
 #[test]
 fn no_test_sleeps() {
     let others = tests().filter(|source| source.path != "tests/src/wait.rs");
-    let sleeps = others.flat_map(|source| source.lines_with(&["sleep("]));
+    let sleeps = others.flat_map(|source| source.lines_with(&["::sleep("]));
     let instead = "wait for the condition with outlast_tests::wait::wait_until";
     none("no test sleeps", instead, sleeps.collect());
 }
