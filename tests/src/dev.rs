@@ -64,6 +64,11 @@ impl Dev {
 
     /// Starts it again on the same data and address; returns when it says that it is ready.
     pub async fn restart(&mut self) {
+        assert!(self.try_restart().await, "dev ended before it was ready");
+    }
+
+    /// The same for a program that may die of what it finds to do; whether it was ready first.
+    pub async fn try_restart(&mut self) -> bool {
         assert!(self.child.is_none(), "it still runs");
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
@@ -77,17 +82,23 @@ impl Dev {
         let ready = async {
             while let Some(line) = lines.next_line().await.expect("readable output") {
                 if line.contains("ready") {
-                    return;
+                    return true;
                 }
             }
-            panic!("dev ended before it was ready");
+            false
         };
-        tokio::time::timeout(Duration::from_secs(30), ready)
+        let limit = Duration::from_secs(30);
+        let is_ready = tokio::time::timeout(limit, ready)
             .await
             .expect("dev is ready within 30 s");
-        // Keeps the pipe open and empty: a closed one would end the child at its next line.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        self.child = Some(child);
+        if is_ready {
+            // Keeps the pipe open and empty: a closed one would end the child at its next line.
+            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+            self.child = Some(child);
+        } else {
+            child.wait().await.expect("it has ended");
+        }
+        is_ready
     }
 
     /// SIGKILL; returns when the process is gone.

@@ -89,7 +89,7 @@ async fn a_stop_reaches_a_live_holder_and_nothing_starts_after_it() {
     })
     .await;
     let (status, _) = dev.post(&format!("/api/v1/runs/{run}/stop"), &json!({})).await;
-    assert_eq!(status, 200);
+    assert_eq!(status, 202, "its holder is told");
     let shown = dev.ended(&run, LIMIT).await;
     assert_eq!(
         (&shown["status"], &shown["outcome"]["reason"]),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use outlast_core::limits::Timing;
 use outlast_core::{Event, EventBody, RunId, Status};
+use outlast_engine::accept::NotAccepted;
 use outlast_engine::control::stop;
 use outlast_engine::process::Processed;
 use outlast_engine::sweep::sweep;
@@ -144,6 +146,32 @@ async fn a_killed_holder_is_lost_and_the_next_goes_on() {
         _ => None,
     });
     assert_eq!(lost, died_at, "a lapse is dated by the last sign of life");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_of_a_run_whose_holder_is_dead_frees_the_thread_at_once_or_within_the_lease() {
+    for force in [true, false] {
+        let (mut options, _) = RigOptions::in_memory();
+        options.deliver = Deliver::Hold;
+        let rig = Rig::new(options);
+        let mut request = rig.request(&nap(60_000));
+        request.thread = Some("t".into());
+        let run = rig.try_start(request.clone()).await.unwrap().run.id;
+        let holder = spawn_delivery(&rig, 0);
+        until_started(&rig, &run, "nap").await;
+        holder.abort();
+        let _ = holder.await;
+        let stopped = stop(&rig.engine, &rig.owner, &run, force).await.unwrap();
+        assert_eq!(stopped.status.is_terminal(), force);
+        if !force {
+            let busy = rig.try_start(request.clone()).await;
+            assert!(matches!(busy, Err(NotAccepted::ThreadBusy(_))), "{busy:?}");
+            tokio::time::advance(Timing::LOCAL.lease).await;
+        }
+        // The thread is asked for: whoever asks looks at the run that has it, and needs no sweep.
+        rig.try_start(request).await.expect("the thread is free");
+        assert_eq!(rig.row(&run).await.status, Status::Cancelled);
+    }
 }
 
 #[tokio::test(start_paused = true)]
