@@ -1,9 +1,21 @@
 //! What tests share.
 //!
-//! - [`dynamodb_local`]: Amazon's DynamoDB Local, started for a test and gone after it;
-//! - [`embedded`]: the embedded server of `outlast dev`, likewise;
-//! - [`wait`]: waiting for a condition instead of sleeping.
+//! - [`counting`]: an HTTP server that counts each key's requests
+//! - [`dev`]: `outlast dev` as a process to kill and start again
+//! - [`dynamodb_local`]: Amazon's DynamoDB Local, started for a test and gone after it
+//! - [`embedded`]: the embedded server of `outlast dev`, likewise
+//! - [`lambda`]: AWS Lambda, for the real binaries of functions
+//! - [`reader`]: a reader that reconnects
+//! - [`requests`]: counts what really goes out to DynamoDB
+//! - [`rig`]: an engine with everything around it in one process
+//! - [`wait`]: waiting for a condition instead of sleeping
 
+pub mod counting;
+pub mod dev;
 pub mod dynamodb_local;
 pub mod embedded;
+pub mod lambda;
+pub mod reader;
+pub mod requests;
+pub mod rig;
 pub mod wait;

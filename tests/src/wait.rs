@@ -43,6 +43,11 @@ impl outlast_store::Pause for RealPause {
     }
 }
 
+/// For fixtures that stand for what takes its time: a wall, a late delivery. Tests themselves wait for conditions.
+pub async fn after(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

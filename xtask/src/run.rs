@@ -40,7 +40,7 @@ pub fn test(args: &[String]) -> Result<bool> {
         &["nextest", "run"]
     } else {
         eprintln!("xtask: cargo-nextest is lacking (`cargo install cargo-nextest --locked`), so `cargo test` runs");
-        &["test", "--all-targets"]
+        &["test", "--tests"]
     };
     let mut tests = cargo(runner);
     if !args
@@ -65,7 +65,7 @@ pub fn bench(args: &[String]) -> Result<bool> {
     passes(bench.args(args).env("OUTLAST_TEST_BIN_DIR", bins))
 }
 
-/// Built by themselves, not with the workspace, so that they have the features that they are shipped with.
+/// Built without the rest of the workspace, so that they lack what only tests switch on in their dependencies.
 fn build_started(options: &[&str]) -> Result<bool> {
     let mut build = cargo(&["build"]);
     build
@@ -89,17 +89,9 @@ fn has_nextest() -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// A cargo command in the workspace. What `cargo run` told this program about its own package is not passed on:
-/// build scripts that watch those variables would run again, and half the dependencies after them.
 fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(workspace());
-    for (name, _) in env::vars_os() {
-        let name = name.to_string_lossy();
-        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
-            command.env_remove(&*name);
-        }
-    }
     command
 }
 

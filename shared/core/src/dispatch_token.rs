@@ -35,12 +35,14 @@ pub struct DispatchKeys {
     previous: Option<SecretString>,
 }
 
+/// Why a key can't be used: a start-up failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a dispatch secret has {actual} bytes; at least {MIN_SECRET_BYTES} are needed")]
 pub struct SecretTooShort {
     pub actual: usize,
 }
 
+/// Why a token was refused: for logs. A caller needs to know no more than that it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TokenError {
     #[error("the dispatch token is missing or malformed")]
@@ -52,6 +54,7 @@ pub enum TokenError {
 }
 
 impl DispatchKeys {
+    /// Fails if either secret has less than [`MIN_SECRET_BYTES`].
     pub fn new(current: SecretString, previous: Option<SecretString>) -> Result<Self, SecretTooShort> {
         for secret in std::iter::once(&current).chain(&previous) {
             let actual = secret.expose_secret().len();
@@ -62,14 +65,15 @@ impl DispatchKeys {
         Ok(Self { current, previous })
     }
 
-    /// `<expiry in epoch ms>.<signature>`
+    /// `<expiry in epoch ms>.<signature, base64url without padding>`; good for [`DISPATCH_TOKEN_LIFE`] from `now` on.
     pub fn sign(&self, body: &[u8], now: Timestamp) -> String {
         let expires_at = (now + DISPATCH_TOKEN_LIFE).as_millis();
         let signature = mac(&self.current, expires_at, body).finalize().into_bytes();
         format!("{expires_at}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// Checks a token against the body as it arrived, in constant time.
+    /// Checks a token against the body's bytes (decoded, if they came as base64), in constant time. A good signature is looked
+    /// for before the expiry: only who holds the key learns that a token has expired.
     pub fn verify(&self, token: &str, body: &[u8], now: Timestamp) -> Result<(), TokenError> {
         let (expires_at, signature) = token.split_once('.').ok_or(TokenError::Malformed)?;
         let expires_at: i64 = expires_at.parse().map_err(|_| TokenError::Malformed)?;
@@ -101,6 +105,9 @@ fn mac(key: &SecretString, expires_at: i64, body: &[u8]) -> Hmac<Sha256> {
 
 #[cfg(test)]
 mod tests {
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+    use proptest::prelude::*;
+
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_millis(1_780_000_000_000);
@@ -171,5 +178,145 @@ mod tests {
             keys('b', None).verify(&token, &body("r1", 1), NOW),
             Err(TokenError::BadSignature)
         );
+    }
+
+    #[test]
+    fn r40_a_token_is_taken_in_the_one_spelling_it_is_given_out_in() {
+        let keys = keys('a', None);
+        let body = body("r1", 1);
+        let token = keys.sign(&body, NOW);
+        let (expires_at, signature) = token.split_once('.').unwrap();
+        let bytes = URL_SAFE_NO_PAD.decode(signature).unwrap();
+        let truncated = URL_SAFE_NO_PAD.encode(&bytes[..31]);
+        let longer = URL_SAFE_NO_PAD.encode([&bytes[..], b"x"].concat());
+        for (what, other, error) in [
+            (
+                "padded",
+                format!("{expires_at}.{}", URL_SAFE.encode(&bytes)),
+                TokenError::Malformed,
+            ),
+            (
+                "standard alphabet, padded",
+                format!("{expires_at}.{}", STANDARD.encode(&bytes)),
+                TokenError::Malformed,
+            ),
+            ("no expiry", signature.to_owned(), TokenError::Malformed),
+            ("empty expiry", format!(".{signature}"), TokenError::Malformed),
+            (
+                "expiry in words",
+                format!("tomorrow.{signature}"),
+                TokenError::Malformed,
+            ),
+            ("two signatures", format!("{token}.{signature}"), TokenError::Malformed),
+            ("white space before", format!(" {token}"), TokenError::Malformed),
+            ("white space after", format!("{token}\n"), TokenError::Malformed),
+            ("no signature", format!("{expires_at}."), TokenError::BadSignature),
+            (
+                "truncated",
+                format!("{expires_at}.{truncated}"),
+                TokenError::BadSignature,
+            ),
+            ("longer", format!("{expires_at}.{longer}"), TokenError::BadSignature),
+            ("negative expiry", format!("-{token}"), TokenError::BadSignature),
+        ] {
+            assert_eq!(keys.verify(&other, &body, NOW), Err(error), "{what}");
+        }
+        assert_eq!(keys.verify(&token, &body, NOW), Ok(()));
+    }
+
+    #[test]
+    fn r40_a_signers_clock_may_be_ahead_or_behind() {
+        let keys = keys('a', None);
+        let body = body("r1", 1);
+        let two_seconds = std::time::Duration::from_secs(2);
+        assert_eq!(keys.verify(&keys.sign(&body, NOW + two_seconds), &body, NOW), Ok(()));
+        assert_eq!(keys.verify(&keys.sign(&body, NOW - two_seconds), &body, NOW), Ok(()));
+        let last = NOW + DISPATCH_TOKEN_LIFE - std::time::Duration::from_millis(1);
+        assert_eq!(keys.verify(&keys.sign(&body, NOW), &body, last), Ok(()));
+    }
+
+    #[test]
+    fn r40_the_body_counts_byte_for_byte() {
+        let keys = keys('a', None);
+        let body = body("r1", 1);
+        let token = keys.sign(&body, NOW);
+        let encoded = STANDARD.encode(&body).into_bytes();
+        let spaced = [&body[..], b"\n"].concat();
+        for other in [&encoded[..], &spaced, b"", &body[1..]] {
+            assert_eq!(keys.verify(&token, other, NOW), Err(TokenError::BadSignature));
+        }
+        assert_eq!(keys.verify(&keys.sign(b"", NOW), b"", NOW), Ok(()));
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_own_kind_of_host_only() {
+        let keys = keys('a', None);
+        let of = |host| {
+            let body = DispatchBody {
+                run_id: RunId::new("r1"),
+                expected_epoch: 1,
+                host,
+            };
+            serde_json::to_vec(&body).unwrap()
+        };
+        let token = keys.sign(&of(HostKind::Background), NOW);
+        assert_eq!(
+            keys.verify(&token, &of(HostKind::Foreground), NOW),
+            Err(TokenError::BadSignature)
+        );
+    }
+
+    #[test]
+    fn r29_a_dispatch_is_small_and_says_nothing_else() {
+        let body = body("0190f5c2-7a53-7cc3-98c4-dc0c0c07398f", u64::MAX);
+        assert!(body.len() < 150);
+        let more = br#"{"runId":"r1","expectedEpoch":1,"host":"background","input":"x"}"#;
+        assert!(serde_json::from_slice::<DispatchBody>(more).is_err());
+    }
+
+    #[test]
+    fn r40_each_secret_is_long_enough_and_none_is_shown() {
+        let long = || secret('a');
+        let check = |bytes: usize| {
+            let short = || SecretString::from("x".repeat(bytes));
+            let refused = Err(SecretTooShort { actual: bytes });
+            assert_eq!(DispatchKeys::new(short(), None).map(drop), refused);
+            assert_eq!(
+                DispatchKeys::new(long(), Some(short())).map(drop),
+                refused,
+                "the previous one too"
+            );
+        };
+        check(0);
+        check(31);
+        // Bytes count, not characters.
+        assert!(DispatchKeys::new(SecretString::from("é".repeat(16)), None).is_ok());
+        let shown = format!("{:?}", DispatchKeys::new(long(), Some(long())));
+        assert!(!shown.contains("aaa"), "{shown}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_as_a_token_are_refused_and_nothing_panics(
+            token in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..90).prop_map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+                "-?[0-9]{0,20}\\.[A-Za-z0-9_=-]{0,50}",
+            ],
+            body in proptest::collection::vec(any::<u8>(), 0..50),
+            now in any::<i64>(),
+        ) {
+            let keys = keys('a', Some('b'));
+            prop_assert!(keys.verify(&token, &body, Timestamp::from_millis(now)).is_err());
+        }
+
+        #[test]
+        fn a_token_with_any_one_character_changed_is_refused(at in 0usize..57, to in "[A-Za-z0-9_.-]") {
+            let keys = keys('a', None);
+            let body = body("r1", 1);
+            let token = keys.sign(&body, NOW);
+            let mut changed = token.clone();
+            changed.replace_range(at..at + 1, &to);
+            prop_assert_eq!(keys.verify(&changed, &body, NOW).is_ok(), changed == token);
+        }
     }
 }

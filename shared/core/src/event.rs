@@ -60,7 +60,12 @@ pub enum EventBody {
     #[serde(rename = "step.unknown")]
     StepUnknown { key: StepKey, attempt: u64 },
     #[serde(rename = "auto_continue")]
-    AutoContinue { reason: ContinueReason },
+    AutoContinue {
+        reason: ContinueReason,
+        /// Steps whose bodies were cut off.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        interrupted: Vec<StepKey>,
+    },
     #[serde(rename = "run.parked")]
     RunParked {
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,6 +132,24 @@ impl EventBody {
             | EventBody::RunCancelled(outcome) => Some(outcome),
             _ => None,
         }
+    }
+
+    /// The user's JSON that the event holds.
+    pub fn payload(&self) -> Option<&Payload> {
+        match self {
+            EventBody::RunAccepted { input: payload, .. }
+            | EventBody::PlanDeclared { keys: payload }
+            | EventBody::StepCommitted { result: payload, .. }
+            | EventBody::AnswerRecorded { value: payload, .. }
+            | EventBody::Emit { data: payload, .. } => Some(payload),
+            _ => self.outcome().and_then(|outcome| outcome.value.as_ref()),
+        }
+    }
+
+    /// Its size, near enough for limits: the payload as it is, everything else at a flat rate.
+    pub fn approximate_bytes(&self) -> u64 {
+        const EACH: usize = 200;
+        (EACH + self.payload().map_or(0, Payload::len)) as u64
     }
 
     pub fn is_terminal(&self) -> bool {

@@ -2,13 +2,13 @@
 
 mod ending;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use thiserror::Error;
 
 use crate::event::{Event, EventBody};
 use crate::ids::StepKey;
-use crate::page::Page;
+use crate::page::{Page, Writer};
 use crate::payload::Payload;
 use crate::run::Totals;
 use crate::step::{Step, StepState};
@@ -49,29 +49,48 @@ pub struct Fold {
     pub totals: Totals,
     /// Final results of steps; what a chunk's progress is measured by.
     pub finals: u64,
+    /// Bytes of the pages so far. Whoever reads them adds them up: a page doesn't know its size in the store.
     pub log_bytes: u64,
 }
 
 impl Fold {
-    /// Takes in the next page.
+    /// Takes in the next page. After an error the fold is what had been read up to the fault.
     pub fn page(&mut self, page: &Page) -> Result<(), Corrupt> {
+        let first_seq = page.events.first().map_or(self.tail.seq + 1, |event| event.seq);
+        let corrupt = |seq: u64, what: String| Err(Corrupt { seq, what });
+        if page.events.is_empty() {
+            return corrupt(first_seq, "a page without events".into());
+        }
         if page.epoch < self.tail.epoch {
-            let what = format!("epoch {} after epoch {}", page.epoch, self.tail.epoch);
-            return Err(Corrupt {
-                seq: page.first_seq(),
-                what,
-            });
+            return corrupt(
+                first_seq,
+                format!("epoch {} after epoch {}", page.epoch, self.tail.epoch),
+            );
         }
         for event in &page.events {
+            let is_of_its_page = match event.body {
+                EventBody::RunClaimed { epoch, .. } => epoch == page.epoch,
+                EventBody::RunLost { epoch, .. } => epoch <= page.epoch,
+                _ => true,
+            };
+            if !is_of_its_page {
+                let what = format!("{:?} in a page of epoch {}", event.body, page.epoch);
+                return corrupt(event.seq, what);
+            }
             self.event(event)?;
         }
         self.tail.epoch = page.epoch;
+        if page.writer == Writer::Holder && (page.epoch == 0 || page.epoch != self.claimed_epoch) {
+            let what = format!("a holder's page of epoch {}, which nobody claimed", page.epoch);
+            return corrupt(first_seq, what);
+        }
+        if page.writer == Writer::Holder && page.epoch <= self.lost_epoch {
+            let what = format!("a holder's page of epoch {}, which was lost", page.epoch);
+            return corrupt(first_seq, what);
+        }
         if self.totals != page.totals {
             let what = format!("the page counts {:?}, its events {:?}", page.totals, self.totals);
-            return Err(Corrupt {
-                seq: page.last_seq(),
-                what,
-            });
+            return corrupt(page.last_seq(), what);
         }
         Ok(())
     }
@@ -86,10 +105,18 @@ impl Fold {
             return corrupt("an event after the terminal event".into());
         }
         match &event.body {
-            EventBody::RunAccepted { input, .. } => self.input = Some(input.clone()),
+            EventBody::RunAccepted { input, .. } => {
+                if event.seq != 1 {
+                    return corrupt("a run that is under way was accepted again".into());
+                }
+                self.input = Some(input.clone());
+            }
             EventBody::RunClaimed { epoch, .. } => {
                 if *epoch <= self.claimed_epoch || *epoch < self.tail.epoch {
                     return corrupt(format!("epoch {epoch} was claimed after epoch {}", self.tail.epoch));
+                }
+                if *epoch <= self.lost_epoch {
+                    return corrupt(format!("epoch {epoch} was claimed after it was lost"));
                 }
                 self.tail.epoch = *epoch;
                 self.claimed_epoch = *epoch;
@@ -152,6 +179,7 @@ impl Fold {
             | EventBody::RunCancelled(_) => self.tail.ended = true,
         }
         self.tail.seq = event.seq;
+        self.log_bytes += event.body.approximate_bytes();
         Ok(())
     }
 
@@ -194,6 +222,12 @@ impl Fold {
                 what: format!("step {key} started after its end"),
             });
         }
+        if !step.idempotent && step.state != StepState::Planned && attempt <= step.attempt {
+            return Err(Corrupt {
+                seq: event.seq,
+                what: format!("attempt {attempt} of step {key}, which is not idempotent, started twice"),
+            });
+        }
         let deadline = match &event.body {
             EventBody::StepStarted { deadline, .. } => *deadline,
             _ => None,
@@ -214,6 +248,27 @@ impl Fold {
                 what: format!("a result of step {key}, which is not running"),
             }),
         }
+    }
+
+    /// The totals behind `bodies`, were they appended now.
+    pub fn totals_after(&self, bodies: &[EventBody]) -> Totals {
+        let mut totals = self.totals;
+        let mut joining: HashSet<StepKey> = HashSet::new();
+        let mut join = |key: StepKey| u64::from(!self.steps.contains_key(&key) && joining.insert(key));
+        for body in bodies {
+            match body {
+                EventBody::PlanDeclared { keys } => {
+                    let declared = keys.decode::<Vec<StepKey>>().unwrap_or_default();
+                    totals.planned += declared.into_iter().map(&mut join).sum::<u64>();
+                }
+                EventBody::StepStarted { key, .. } => totals.planned += join(key.clone()),
+                EventBody::StepCommitted { .. } => totals.committed += 1,
+                EventBody::StepFailed { .. } => totals.failed += 1,
+                EventBody::StepUnknown { .. } => totals.unknown += 1,
+                _ => {}
+            }
+        }
+        totals
     }
 
     /// Steps that an earlier holder started and that have no result, in the order of the plan.

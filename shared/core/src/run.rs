@@ -6,12 +6,17 @@ use crate::ids::{AgentName, ClaimToken, Owner, RunId, ThreadKey, TurnKey, WriteI
 use crate::outcome::Reason;
 use crate::time::Timestamp;
 
+/// Where a run stands. The last four are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
+    /// Nobody holds it and it can be claimed.
     Queued,
+    /// Somebody has claimed it; whether the lease has run out is another question.
     Running,
+    /// For a point in time or an answer.
     Waiting,
+    /// Its holder gave no more sign of life. It can be claimed.
     Lost,
     Completed,
     Incomplete,
@@ -70,6 +75,10 @@ pub enum DispatchStage {
     SetUp,
 }
 
+/// How much of a failed dispatch's error a row keeps, in bytes.
+pub const MAX_DISPATCH_ERROR_BYTES: usize = 200;
+
+/// The dispatch that should lead to the next claim. A claim starts it anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
     pub stage: DispatchStage,
@@ -77,21 +86,23 @@ pub struct Dispatch {
     pub attempts: u64,
     /// The first of them.
     pub first_at: Option<Timestamp>,
-    /// What the last failure said; at most 200 bytes.
+    /// What the last failure said; at most [`MAX_DISPATCH_ERROR_BYTES`].
     pub error: Option<String>,
 }
 
 /// What counts towards a run's bounds. They live here, so that no chunk starts them again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Claims.
+    /// Claims, without those of chunks that ended by waiting: going on after a wait is no new chunk. Bounded by
+    /// [`MAX_CHUNKS`](crate::limits::MAX_CHUNKS). How many claims there were in all is the run's epoch.
     pub chunks: u64,
+    /// Leases that ran out, each counted once. Bounded by [`CRASHES_IN_ALL`](crate::limits::CRASHES_IN_ALL).
     pub crashes: u64,
-    /// Crashes since a step was last committed.
+    /// Crashes since a step was last committed. Bounded by [`CRASHES_IN_A_ROW`](crate::limits::CRASHES_IN_A_ROW).
     pub crashes_in_a_row: u64,
     /// Steps that were committed at the last crash.
     pub committed_at_crash: u64,
-    /// Chunks in a row that ended without progress.
+    /// Chunks in a row that ended without progress. Bounded by [`STALLED_CHUNKS`](crate::limits::STALLED_CHUNKS).
     pub stalled: u64,
 }
 
@@ -102,7 +113,9 @@ pub struct Totals {
     pub planned: u64,
     /// M.
     pub committed: u64,
+    /// For good: no attempt is left.
     pub failed: u64,
+    /// Started, interrupted, and not to be run again.
     pub unknown: u64,
 }
 
@@ -163,19 +176,26 @@ pub struct Run {
     pub executor: Executor,
 
     pub status: Status,
+    /// No claim, no dispatch and no end of a wait until it is resumed. Its end time stands.
     pub paused: bool,
+    /// A stop was asked for; whatever ends the run now ends it cancelled.
     pub stopping: bool,
+    /// Another run of its thread comes first.
     pub blocked: bool,
     /// `stop.requested` is on the row and not yet in the log: the holder owes it.
     pub stop_unlogged: bool,
+    /// The first stop; later ones don't move it.
     pub stop_requested_at: Option<Timestamp>,
 
+    /// Counts the claims. Each write of a holder names the one that it was claimed with.
     pub epoch: u64,
     /// The token of the last claim. It stays after the end, so that a repeated finish is recognised.
     pub claim_token: Option<ClaimToken>,
     /// Who holds the lease: a host's name for itself, for people.
     pub holder: Option<String>,
+    /// `None` unless it is running.
     pub lease_expires_at: Option<Timestamp>,
+    /// The last claim or beat. It stays, to date a loss.
     pub last_sign_of_life: Option<Timestamp>,
 
     pub dispatch: Dispatch,
@@ -188,13 +208,16 @@ pub struct Run {
     pub ends_at: Timestamp,
     /// When the sweep must next look at it. `None` only after the end.
     pub due_at: Option<Timestamp>,
+    /// If a lapse ended it: the last sign of life.
     pub ended_at: Option<Timestamp>,
     /// Why it did not complete; `None` while it lives and when it completed.
     pub reason: Option<Reason>,
     /// TTL seconds; set by the end.
     pub expires_at: Option<i64>,
 
+    /// Counts the writes of this row; a write names the version it read.
     pub version: u64,
+    /// Of the last write.
     pub write_id: WriteId,
 }
 
@@ -202,7 +225,7 @@ impl Run {
     /// Past its retention: 404, whatever is still stored.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at
-            .is_some_and(|expires_at| expires_at * 1000 <= now.as_millis())
+            .is_some_and(|expires_at| expires_at.saturating_mul(1000) <= now.as_millis())
     }
 
     /// The holder's lease has run out. Liveness only: nothing's safety hangs on this comparison.

@@ -103,3 +103,21 @@ pub enum CallKind {
     Step,
     Emit,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backoff_doubles_up_to_its_ceiling_and_is_drawn_from_zero_on() {
+        let seconds = |failed: u64, draw: f64| StepPolicy::IDEMPOTENT.backoff(failed, draw).as_secs_f64();
+        let whole: Vec<f64> = (1..=6).map(|failed| seconds(failed, 1.0)).collect();
+        assert_eq!(whole, [5.0, 10.0, 20.0, 40.0, 60.0, 60.0]);
+        assert_eq!(
+            (seconds(1, 0.0), seconds(3, 0.5), seconds(u64::MAX, 1.0)),
+            (0.0, 10.0, 60.0)
+        );
+        let once = StepPolicy::at_most_once(Duration::from_secs(9));
+        assert_eq!((once.backoff(1, 1.0), once.max_attempts), (Duration::ZERO, 1));
+    }
+}

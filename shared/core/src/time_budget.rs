@@ -67,7 +67,9 @@ pub fn chunk_time(kind: HostKind, cap: Duration, deadline: Option<Timestamp>, no
         None => by_cap,
     };
     let grace_ends_at = match (kind, plausible) {
-        (HostKind::Foreground, _) => soft_cap_at + FOREGROUND_GRACE,
+        // A grace beyond the wall is none: what is still in hand there is killed, not reported.
+        (HostKind::Foreground, Some(deadline)) => (soft_cap_at + FOREGROUND_GRACE).min(deadline),
+        (HostKind::Foreground, None) => soft_cap_at + FOREGROUND_GRACE,
         (HostKind::Background, Some(deadline)) => (deadline - BACKGROUND_WALL_MARGIN).max(soft_cap_at),
         (HostKind::Background, None) => soft_cap_at + (Duration::from_secs(2 * 60) - BACKGROUND_WALL_MARGIN),
     };
@@ -81,6 +83,8 @@ pub fn chunk_time(kind: HostKind, cap: Duration, deadline: Option<Timestamp>, no
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_millis(1_780_000_000_000);
@@ -123,5 +127,70 @@ mod tests {
         assert_eq!(background.grace_ends_at, NOW + secs(870));
         let nearly_over = chunk_time(HostKind::Background, secs(780), Some(NOW + secs(1)), NOW);
         assert_eq!((nearly_over.soft_cap_at, nearly_over.grace_ends_at), (NOW, NOW));
+    }
+
+    #[test]
+    fn a_foreground_chunk_has_3_seconds_of_grace_and_ends_before_its_wall() {
+        let check = |wall: Option<u64>, soft_cap: u64, grace: u64| {
+            let time = chunk_time(HostKind::Foreground, secs(40), wall.map(|wall| NOW + secs(wall)), NOW);
+            assert_eq!(
+                (time.soft_cap_at, time.grace_ends_at),
+                (NOW + secs(soft_cap), NOW + secs(grace)),
+                "{wall:?}"
+            );
+        };
+        check(None, 40, 43);
+        check(Some(60), 40, 43);
+        check(Some(45), 40, 43);
+        check(Some(30), 25, 28);
+        check(Some(5), 0, 3);
+        check(Some(2), 0, 2);
+    }
+
+    #[test]
+    fn r15_a_deadline_is_believed_up_to_an_hour_ahead() {
+        let check = |deadline: Timestamp, believed: bool| {
+            let time = chunk_time(HostKind::Background, secs(780), Some(deadline), NOW);
+            assert_eq!(!time.implausible_deadline, believed, "{deadline:?}");
+        };
+        check(NOW, false);
+        check(NOW + Duration::from_millis(1), true);
+        check(NOW + secs(3600), true);
+        check(NOW + secs(3600) + Duration::from_millis(1), false);
+        check(NOW - secs(1), false);
+        check(Timestamp::from_millis(-1), false);
+        check(Timestamp::from_millis(i64::MAX), false);
+        check(Timestamp::from_millis(i64::MIN), false);
+    }
+
+    #[test]
+    fn a_background_chunk_without_a_deadline_has_its_grace_after_the_cap() {
+        let time = chunk_time(HostKind::Background, secs(780), None, NOW);
+        assert_eq!(
+            (time.soft_cap_at, time.grace_ends_at),
+            (NOW + secs(780), NOW + secs(870))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_points_of_a_chunk_are_in_order_and_before_its_wall(
+            is_background in any::<bool>(),
+            cap in 0u64..2_000,
+            deadline in proptest::option::of(prop_oneof![any::<i64>(), NOW.as_millis()..NOW.as_millis() + 4_000_000]),
+        ) {
+            let kind = if is_background { HostKind::Background } else { HostKind::Foreground };
+            let cap = lowered_cap(kind, Some(secs(cap)));
+            prop_assert!(cap <= kind.soft_cap_ceiling());
+            let deadline = deadline.map(Timestamp::from_millis);
+            let time = chunk_time(kind, cap, deadline, NOW);
+            prop_assert_eq!(time.starts_at, NOW);
+            prop_assert!(NOW <= time.soft_cap_at && time.soft_cap_at <= time.grace_ends_at);
+            prop_assert!(time.soft_cap_at <= NOW + cap);
+            match deadline {
+                Some(deadline) if !time.implausible_deadline => prop_assert!(time.grace_ends_at <= deadline),
+                _ => prop_assert_eq!(time.soft_cap_at, NOW + cap),
+            }
+        }
     }
 }

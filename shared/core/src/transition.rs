@@ -4,6 +4,7 @@
 //! transaction, and what has to be done once that has landed.
 
 mod effects;
+mod lapse;
 
 use std::time::Duration;
 
@@ -17,9 +18,10 @@ use crate::run::{Cost, DispatchStage, Run, Status, Totals};
 use crate::time::Timestamp;
 
 use effects::{
-    answer_waiting, beat, claim, claim_lapsed, declare_lapsed, dispatch_failed, due_lapsed, due_queued, due_waiting,
-    finish, hand_off, park, pause, resume, stop_live, stop_now, unchanged,
+    answer_waiting, beat, claim, dispatch_failed, due_queued, due_waiting, finish, finish_again, hand_off, park, pause,
+    resume, stop_live, stop_now, unchanged,
 };
+use lapse::{claim_lapsed, declare_lapsed, due_lapsed};
 
 /// A run's status as its commands see it: running is two things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,14 +58,18 @@ impl Phase {
     }
 }
 
+/// What may be asked of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
+    /// Somebody wants to carry the run's next chunk.
     Claim(Claim),
+    /// The holder is alive.
     Beat(Beat),
     /// The chunk ends and the run goes on.
     HandOff {
         holder: Held,
         reason: ContinueReason,
+        /// In this chunk a step was committed, a model's message finished, or a cursor advanced.
         progressed: bool,
         timing: Timing,
     },
@@ -72,6 +78,7 @@ pub enum Command {
         holder: Held,
         until: Option<Timestamp>,
     },
+    /// The run ends. `reason` is why it is not complete; `None`: it is.
     Finish {
         holder: Held,
         reason: Option<Reason>,
@@ -81,14 +88,16 @@ pub enum Command {
         awaited: bool,
         timing: Timing,
     },
+    /// Nobody may begin another chunk, until it is resumed.
     Pause,
     Resume {
         timing: Timing,
     },
+    /// The run is to end. A holder gets time for what it has in hand, unless by `force` or asked a second time.
     Stop {
         force: bool,
     },
-    /// The sweep looks. `committed` is what the log's last page says.
+    /// The sweep looks. `committed` counts the steps that the log's last page says are committed.
     Due {
         committed: u64,
         timing: Timing,
@@ -103,21 +112,26 @@ pub enum Command {
     DeclareLapsed,
 }
 
+/// What a claimant says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Drawn at random before the first write.
     pub token: ClaimToken,
+    /// The claimant's name for itself, for people.
     pub holder: String,
+    /// From now on, and cut at the run's end time.
     pub lease: Duration,
     /// The epoch that the dispatch was made for; `None` where nobody dispatched.
     pub expected_epoch: Option<u64>,
-    /// What the log's last page says; asked for only when a lapsed run is claimed.
+    /// Steps that the log's last page says are committed; asked for only when a lapsed run is claimed.
     pub committed: u64,
 }
 
+/// A sign of life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beat {
     pub holder: Held,
+    /// From now on, and cut at the run's end time and soon after a stop.
     pub lease: Duration,
 }
 
@@ -125,6 +139,7 @@ pub struct Beat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     pub token: ClaimToken,
+    /// As of the last page that it put. An older count than the row's changes nothing.
     pub totals: Totals,
     /// What this chunk has cost since it last wrote the row.
     pub cost: Cost,
@@ -133,6 +148,8 @@ pub struct Held {
 /// What a command comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
+    /// The row as it should be. Its version and write id are still those that were read: who writes it sets them. A row equal to
+    /// the one read needs no write.
     pub run: Run,
     pub log: Log,
     pub then: Then,
@@ -163,6 +180,7 @@ pub enum Log {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     Nothing,
+    /// Send a dispatch for the row's epoch. If that fails, the sweep repeats it when the run is due.
     Dispatch,
 }
 
@@ -204,6 +222,10 @@ impl Refusal {
 }
 
 /// What `command` does to `run` at `now`.
+///
+/// Fails with a [`Refusal`] where the table forbids the command; then nothing is to be written. Success may leave the row as it
+/// was (a claim or a stop that had landed before, a look before the time): compare. A claim that finds a limit reached or a stop
+/// asked for succeeds by ending the run: only [`Log::Claimed`] means that the caller holds it.
 pub fn apply(run: &Run, command: &Command, now: Timestamp) -> Result<Change, Refusal> {
     let phase = Phase::of(run, now);
     match (phase, command) {
@@ -231,12 +253,8 @@ pub fn apply(run: &Run, command: &Command, now: Timestamp) -> Result<Change, Ref
             Phase::Queued | Phase::Waiting | Phase::Lost,
             Command::Beat(_) | Command::HandOff { .. } | Command::Park { .. } | Command::Finish { .. },
         ) => Err(Refusal::LeaseLost),
-        (Phase::Ended, Command::Finish { holder, .. }) if run.claim_token.as_ref() == Some(&holder.token) => {
-            Ok(unchanged(run))
-        }
-        (Phase::Ended, Command::Beat(_) | Command::HandOff { .. } | Command::Park { .. } | Command::Finish { .. }) => {
-            Err(Refusal::LeaseLost)
-        }
+        (Phase::Ended, Command::Finish { holder, reason }) => finish_again(run, holder, *reason),
+        (Phase::Ended, Command::Beat(_) | Command::HandOff { .. } | Command::Park { .. }) => Err(Refusal::LeaseLost),
 
         (Phase::Waiting, Command::Answer { awaited: true, timing }) => Ok(answer_waiting(run, timing, now)),
         (Phase::Queued | Phase::Live | Phase::Lapsed | Phase::Waiting | Phase::Lost, Command::Answer { .. }) => {

@@ -1,1 +1,44 @@
+//! The engine: what is done to runs, one verb a file, over ports. In the order of a run's life:
+//!
+//! 1. [`accept`]: a request becomes a run; one transaction
+//! 2. [`dispatch`]: ids and a token, to where the work will happen
+//! 3. [`claim`]: taking the lease, reading the log, `run.claimed`
+//! 4. [`work`]: one chunk, from its claim to its hand-off or its end; [`ctx`] is what an agent's code sees of it
+//! 5. [`step`]: a unit of work, started once it is in the log and committed once
+//! 6. [`append`]: the holder's pages, one in flight
+//! 7. [`heartbeat`]: the lease, on its own
+//! 8. [`close`]: the hand-off, the park, the finish: row and page in one transaction
+//! 9. [`follow`]: readers
+//! 10. [`sweep`], [`control`]: what everyone else may do to a run: look at what is due, stop
+//! 11. [`show`]: what a run looks like from outside
+//!
+//! Time, randomness and threads are [`seams`]: nothing here reads a clock of its own.
 
+pub mod accept;
+pub mod agent;
+pub mod append;
+pub mod claim;
+pub mod close;
+pub mod control;
+pub mod ctx;
+pub mod dispatch;
+pub mod engine;
+pub mod error;
+pub mod follow;
+pub mod heartbeat;
+pub mod hints;
+pub mod process;
+pub mod seams;
+pub mod show;
+pub mod step;
+pub mod sweep;
+pub mod work;
+
+mod chunk;
+mod lease;
+
+pub use agent::{Agent, Agents, BadInput, Returned};
+pub use ctx::Ctx;
+pub use engine::{Engine, EngineParts};
+pub use error::EngineError;
+pub use step::{BodyError, StepCall, StepError};

@@ -123,6 +123,8 @@ pub struct RunList {
 /// One event as readers get it: also of a kind that this code doesn't know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireEvent {
+    /// The seq, but of a [`CORRUPT`] one, which stands for all from here to its `seq`.
+    pub first_seq: u64,
     pub seq: u64,
     /// Its type. [`CORRUPT`] stands for what can't be read.
     pub kind: String,

@@ -23,12 +23,13 @@ impl Fold {
             AgentResult::Ended(reason) => (None, None, None, Some(reason)),
         };
         let missing: BTreeSet<&StepKey> = verification.iter().flat_map(|v| &v.missing).collect();
-        let remainder: Vec<StepKey> = self
+        let remaining = self
             .order
             .iter()
-            .filter(|key| self.remains(key) || missing.contains(key))
-            .cloned()
-            .collect();
+            .filter(|key| self.remains(key) || missing.contains(key));
+        // A verification may name what no step was ever asked to do.
+        let unheard_of = missing.iter().copied().filter(|key| !self.steps.contains_key(key));
+        let remainder: Vec<StepKey> = remaining.chain(unheard_of).cloned().collect();
         let reason = if self.stop_requested {
             Some(Reason::Stopped)
         } else {
@@ -67,7 +68,7 @@ impl Fold {
             false,
         ) {
             Some(Reason::StepsUnknown)
-        } else if any(|state| !state.is_final(), true) {
+        } else if any(|state| !state.is_final(), false) {
             Some(Reason::StepsNotRun)
         } else {
             None

@@ -2,11 +2,10 @@
 
 use crate::event::ContinueReason;
 use crate::limits::{
-    CRASHES_IN_A_ROW, CRASHES_IN_ALL, INLINE_ABANDONED_AFTER, LEASE_AFTER_STOP, MAX_CHUNKS, NEVER_STARTED_AFTER,
-    RETENTION, STALLED_CHUNKS, Timing,
+    INLINE_ABANDONED_AFTER, LEASE_AFTER_STOP, MAX_CHUNKS, NEVER_STARTED_AFTER, RETENTION, STALLED_CHUNKS, Timing,
 };
 use crate::outcome::{Reason, terminal_status};
-use crate::run::{Dispatch, DispatchStage, Executor, Run, Status};
+use crate::run::{Dispatch, DispatchStage, Executor, MAX_DISPATCH_ERROR_BYTES, Run, Status};
 use crate::time::Timestamp;
 
 use super::{Beat, Change, Claim, Held, Log, Phase, Refusal, Then};
@@ -56,37 +55,6 @@ pub(super) fn claim(run: &Run, claim: &Claim, now: Timestamp) -> Result<Change, 
     })
 }
 
-pub(super) fn claim_lapsed(run: &Run, asked: &Claim, now: Timestamp) -> Result<Change, Refusal> {
-    if run.claim_token.as_ref() == Some(&asked.token) {
-        return Ok(unchanged(run));
-    }
-    // A flag or a stale dispatch leaves the lapse to the sweep; only a claim that takes the run counts it.
-    claim(run, asked, now)?;
-    let crashed = count_crash(run, asked.committed);
-    if is_crash_limit(&crashed) && !crashed.stopping {
-        return Ok(end(crashed, Some(Reason::CrashLimit), now));
-    }
-    claim(&crashed, asked, now)
-}
-
-/// Counted once an epoch: by the write that takes a lapsed run out of `running`.
-fn count_crash(run: &Run, committed: u64) -> Run {
-    let mut run = run.clone();
-    let counters = &mut run.counters;
-    counters.crashes += 1;
-    counters.crashes_in_a_row = if committed > counters.committed_at_crash {
-        1
-    } else {
-        counters.crashes_in_a_row + 1
-    };
-    counters.committed_at_crash = committed.max(counters.committed_at_crash);
-    run
-}
-
-fn is_crash_limit(run: &Run) -> bool {
-    run.counters.crashes_in_a_row >= CRASHES_IN_A_ROW || run.counters.crashes >= CRASHES_IN_ALL
-}
-
 fn held(run: &Run, holder: &Held) -> Result<Run, Refusal> {
     if run.claim_token.as_ref() != Some(&holder.token) {
         return Err(Refusal::LeaseLost);
@@ -101,7 +69,12 @@ pub(super) fn beat(run: &Run, beat: &Beat, now: Timestamp) -> Result<Change, Ref
     let mut run = held(run, &beat.holder)?;
     let mut latest = run.ends_at;
     if let Some(stopped_at) = run.stop_requested_at {
-        latest = latest.min(stopped_at + LEASE_AFTER_STOP);
+        // An external worker learns of the stop from a beat, and its beats may be a lease apart.
+        let time_to_stop = match run.executor {
+            Executor::Inline | Executor::Background => LEASE_AFTER_STOP,
+            Executor::External => beat.lease,
+        };
+        latest = latest.min(stopped_at + time_to_stop);
     }
     // A beat never moves the lease back: a clock that was set back must not shorten what was promised.
     run.lease_expires_at = run.lease_expires_at.max(Some((now + beat.lease).min(latest)));
@@ -154,8 +127,12 @@ pub(super) fn park(run: &Run, holder: &Held, until: Option<Timestamp>, now: Time
     }
     release_lease(&mut run);
     run.counters.stalled = 0;
+    // A chunk that a wake begins doesn't count towards the limit of chunks: its claim will count it again.
+    run.counters.chunks = run.counters.chunks.saturating_sub(1);
     run.status = Status::Waiting;
-    run.due_at = Some(until.map_or(run.ends_at, |until| until.min(run.ends_at)));
+    // While it is paused no time can come; resuming it makes the sweep look.
+    let wakes_at = until.filter(|_| !run.paused).unwrap_or(run.ends_at);
+    run.due_at = Some(wakes_at.min(run.ends_at));
     Ok(Change {
         run,
         log: Log::Parked(until),
@@ -167,9 +144,22 @@ pub(super) fn finish(run: &Run, holder: &Held, reason: Option<Reason>, now: Time
     Ok(end(held(run, holder)?, reason, now))
 }
 
-/// Ends a run. Whatever ends it after a stop was asked for ends it as stopped.
-fn end(mut run: Run, reason: Option<Reason>, now: Timestamp) -> Change {
-    let reason = if run.stopping { Some(Reason::Stopped) } else { reason };
+/// The same finish again gets the same answer. One whose run was ended otherwise, by a limit or by force, comes too late.
+pub(super) fn finish_again(run: &Run, holder: &Held, reason: Option<Reason>) -> Result<Change, Refusal> {
+    if run.claim_token.as_ref() != Some(&holder.token) || run.reason != effective(run, reason) {
+        return Err(Refusal::LeaseLost);
+    }
+    Ok(unchanged(run))
+}
+
+/// Whatever ends a run after a stop was asked for ends it as stopped.
+fn effective(run: &Run, reason: Option<Reason>) -> Option<Reason> {
+    if run.stopping { Some(Reason::Stopped) } else { reason }
+}
+
+/// Ends a run.
+pub(super) fn end(mut run: Run, reason: Option<Reason>, now: Timestamp) -> Change {
+    let reason = effective(&run, reason);
     run.status = terminal_status(reason);
     run.reason = reason;
     run.holder = None;
@@ -186,14 +176,14 @@ fn end(mut run: Run, reason: Option<Reason>, now: Timestamp) -> Change {
     }
 }
 
-fn release_lease(run: &mut Run) {
+pub(super) fn release_lease(run: &mut Run) {
     run.claim_token = None;
     run.holder = None;
     run.lease_expires_at = None;
 }
 
 /// A run that can be claimed: by whom, and when the sweep looks if nobody does.
-fn queue_next(run: &mut Run, timing: &Timing, now: Timestamp) -> Then {
+pub(super) fn queue_next(run: &mut Run, timing: &Timing, now: Timestamp) -> Then {
     run.dispatch = Dispatch::default();
     if run.paused || run.blocked {
         run.due_at = Some(run.ends_at);
@@ -258,7 +248,7 @@ pub(super) fn resume(run: &Run, phase: Phase, timing: &Timing, now: Timestamp) -
         Phase::Queued | Phase::Lost => queue_next(&mut run, timing, now),
         // The wait may be over by now: the sweep looks.
         Phase::Waiting => {
-            run.due_at = Some(now);
+            run.due_at = Some(now.min(run.ends_at));
             Then::Nothing
         }
         Phase::Live | Phase::Lapsed | Phase::Ended => Then::Nothing,
@@ -324,32 +314,6 @@ pub(super) fn due_queued(run: &Run, timing: &Timing, now: Timestamp) -> Change {
     }
 }
 
-pub(super) fn due_lapsed(run: &Run, committed: u64, timing: &Timing, now: Timestamp) -> Change {
-    let mut run = count_crash(run, committed);
-    let last_sign_of_life = run.last_sign_of_life.unwrap_or(run.created_at);
-    let ending = if run.stopping {
-        Some(Reason::Stopped)
-    } else if now >= run.ends_at {
-        Some(Reason::TimeLimit)
-    } else if is_crash_limit(&run) {
-        Some(Reason::CrashLimit)
-    } else {
-        None
-    };
-    if ending.is_some() {
-        return end(run, ending, now);
-    }
-    let log = Log::Lost {
-        epoch: run.epoch,
-        last_sign_of_life,
-        crashes: run.counters.crashes,
-    };
-    release_lease(&mut run);
-    run.status = Status::Lost;
-    let then = queue_next(&mut run, timing, now);
-    Change { run, log, then }
-}
-
 pub(super) fn due_waiting(run: &Run, timing: &Timing, now: Timestamp) -> Result<Change, Refusal> {
     if run.stopping {
         return Ok(end(run.clone(), Some(Reason::Stopped), now));
@@ -379,21 +343,10 @@ pub(super) fn dispatch_failed(run: &Run, epoch: u64, stage: DispatchStage, error
     }
     let mut run = run.clone();
     run.dispatch.stage = stage;
-    run.dispatch.error = Some(error.chars().take(200).collect());
+    run.dispatch.error = Some(error[..error.floor_char_boundary(MAX_DISPATCH_ERROR_BYTES)].to_owned());
     Ok(Change {
         run,
         log: Log::Nothing,
         then: Then::Nothing,
     })
-}
-
-pub(super) fn declare_lapsed(run: &Run, now: Timestamp) -> Change {
-    let mut run = run.clone();
-    run.lease_expires_at = Some(now);
-    run.due_at = Some(now);
-    Change {
-        run,
-        log: Log::Nothing,
-        then: Then::Nothing,
-    }
 }

@@ -112,6 +112,7 @@ fn wire_event(event: AttributeValue, seq: u64, ends: bool, parts: &Parts) -> Res
         .ok_or("it has no type")?
         .to_owned();
     Ok(WireEvent {
+        first_seq: seq,
         seq,
         terminal: ends || is_terminal(&kind),
         json: wire_object(&fields)?,
@@ -144,6 +145,7 @@ fn plain(value: AttributeValue) -> Result<Value, String> {
 fn placeholder(first: u64, last: u64, ends: bool, what: &str) -> WireEvent {
     let json = json!({"type": CORRUPT, "seq": last, "first_seq": first, "last_seq": last, "message": what});
     WireEvent {
+        first_seq: first,
         seq: last,
         kind: CORRUPT.into(),
         terminal: ends,

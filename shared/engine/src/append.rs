@@ -1,0 +1,330 @@
+//! The holder's pages: conditional puts at the tail, one in flight, and what a collision tells.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::select;
+use outlast_core::event::EventBody;
+use outlast_core::limits::{MAX_LOG_BYTES, PAGE_FLUSH_AFTER, PAGE_FLUSH_BYTES};
+use outlast_core::page::Writer;
+use outlast_core::{Fold, Page, Run};
+use outlast_store::{PagePut, Store, StoreError};
+use tokio::sync::{Notify, oneshot};
+
+use crate::control::{numbered, page_expiry};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::lease::Lease;
+
+/// How much one page takes of what waits; what is larger alone is stored beside it.
+const PAGE_FILL_BYTES: usize = 200 * 1024;
+const REPEAT_AFTER: Duration = Duration::from_millis(50);
+
+/// Why a holder can't write on. Nothing of it is an error of the run.
+#[derive(Debug)]
+pub(crate) enum CannotAppend {
+    /// The log has a newer epoch, says that this one is lost, or has ended.
+    Fenced,
+    /// The lease may be gone, and a put's outcome is not known.
+    LeaseInDoubt,
+    /// The log has reached its size limit.
+    LogFull,
+    Broken(EngineError),
+}
+
+impl<E: Into<EngineError>> From<E> for CannotAppend {
+    fn from(error: E) -> Self {
+        CannotAppend::Broken(error.into())
+    }
+}
+
+/// What became of a `step.started`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Started {
+    Landed,
+    /// A stop or a pause came first: it is not in the log and will not be.
+    Forbidden,
+}
+
+/// The holder's end of a run's log.
+pub(crate) struct Journal {
+    engine: Arc<Engine>,
+    store: Store,
+    lease: Arc<Lease>,
+    run: Run,
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+struct State {
+    fold: Fold,
+    pending: VecDeque<Draft>,
+    pending_bytes: usize,
+    /// When the oldest of them was accepted, monotonic.
+    oldest: Option<Duration>,
+    /// Something waits for what is pending.
+    urgent: bool,
+    in_flight: Option<InFlight>,
+}
+
+struct Draft {
+    body: EventBody,
+    started: Option<oneshot::Sender<Started>>,
+}
+
+struct InFlight {
+    page: Arc<Page>,
+    started: Vec<Option<oneshot::Sender<Started>>>,
+}
+
+impl Journal {
+    pub(crate) fn new(engine: Arc<Engine>, store: Store, lease: Arc<Lease>, run: Run, fold: Fold) -> Self {
+        let state = State {
+            fold,
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            oldest: None,
+            urgent: false,
+            in_flight: None,
+        };
+        Self {
+            engine,
+            store,
+            lease,
+            run,
+            state: Mutex::new(state),
+            wake: Notify::new(),
+        }
+    }
+
+    /// What is durable, for a look at it.
+    pub(crate) fn with_fold<T>(&self, look: impl FnOnce(&Fold) -> T) -> T {
+        look(&self.lock().fold)
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Accepts an event in order; it is durable before the next body, and within [`PAGE_FLUSH_AFTER`].
+    pub(crate) fn accept(&self, body: EventBody) {
+        self.push(Draft { body, started: None }, false);
+    }
+
+    /// Asks for a body to be let begin: it may when this says [`Started::Landed`].
+    pub(crate) fn start(&self, body: EventBody) -> oneshot::Receiver<Started> {
+        let (sender, receiver) = oneshot::channel();
+        self.push(
+            Draft {
+                body,
+                started: Some(sender),
+            },
+            true,
+        );
+        receiver
+    }
+
+    fn push(&self, draft: Draft, urgent: bool) {
+        let now = self.engine.seams.clock.monotonic();
+        let mut state = self.lock();
+        state.pending_bytes += weight(&draft.body);
+        state.pending.push_back(draft);
+        state.oldest.get_or_insert(now);
+        state.urgent |= urgent;
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Writes pages until it can't. May be dropped at any await and called again: what is in flight is remembered.
+    pub(crate) async fn pump(&self) -> CannotAppend {
+        loop {
+            if let Err(cannot) = self.settle().await {
+                return cannot;
+            }
+            match self.wait_before_page() {
+                Some(Duration::ZERO) => self.fill_page(),
+                Some(wait) => {
+                    let woken = self.wake.notified();
+                    let late = self.engine.seams.clock.sleep(wait);
+                    select(Box::pin(woken), late).await;
+                }
+                None => self.wake.notified().await,
+            }
+        }
+    }
+
+    /// Writes all that is pending.
+    pub(crate) async fn drain(&self) -> Result<(), CannotAppend> {
+        loop {
+            self.settle().await?;
+            if self.lock().pending.is_empty() {
+                return Ok(());
+            }
+            self.fill_page();
+        }
+    }
+
+    /// Takes back what asked to begin and hasn't: the chunk ends.
+    pub(crate) fn withdraw_unstarted(&self) {
+        let mut state = self.lock();
+        state.pending.retain(|draft| draft.started.is_none());
+    }
+
+    /// Reads what others have appended, without writing.
+    pub(crate) async fn sync(&self) -> Result<(), CannotAppend> {
+        self.settle().await?;
+        self.read_on().await
+    }
+
+    /// A page of the holder's own that landed by another way: in a transaction with the row.
+    pub(crate) fn landed_with_row(&self, page: &Page) -> Result<(), CannotAppend> {
+        self.lock().fold.page(page)?;
+        self.engine.hints.grew(&self.run.id, page.last_seq());
+        Ok(())
+    }
+
+    /// How long until a page is to be sent; `None` while there is nothing to send.
+    fn wait_before_page(&self) -> Option<Duration> {
+        let now = self.engine.seams.clock.monotonic();
+        let state = self.lock();
+        let oldest = state.oldest?;
+        if state.urgent || state.pending_bytes >= PAGE_FLUSH_BYTES {
+            return Some(Duration::ZERO);
+        }
+        Some((oldest + PAGE_FLUSH_AFTER).saturating_sub(now))
+    }
+
+    /// Makes a page of what is pending and puts it in the place of what is in flight.
+    fn fill_page(&self) {
+        let mut state = self.lock();
+        let mut bodies = Vec::new();
+        let mut started = Vec::new();
+        let mut bytes = 0;
+        while let Some(draft) = state.pending.front() {
+            let weighs = weight(&draft.body);
+            if !bodies.is_empty() && bytes + weighs > PAGE_FILL_BYTES {
+                break;
+            }
+            bytes += weighs;
+            let Some(draft) = state.pending.pop_front() else { break };
+            bodies.push(draft.body);
+            started.push(draft.started);
+        }
+        state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
+        if state.pending.is_empty() {
+            state.oldest = None;
+            state.urgent = false;
+            state.pending_bytes = 0;
+        }
+        self.set_in_flight(&mut state, bodies, started);
+    }
+
+    fn set_in_flight(&self, state: &mut State, bodies: Vec<EventBody>, started: Vec<Option<oneshot::Sender<Started>>>) {
+        if bodies.is_empty() {
+            state.in_flight = None;
+            return;
+        }
+        let totals = state.fold.totals_after(&bodies);
+        let page = Page {
+            run_id: self.run.id.clone(),
+            epoch: self.run.epoch,
+            writer: Writer::Holder,
+            write_id: self.engine.seams.write_id(),
+            events: numbered(state.fold.tail.seq, bodies, self.engine.seams.now()),
+            totals,
+            expires_at: page_expiry(&self.run),
+        };
+        state.in_flight = Some(InFlight {
+            page: Arc::new(page),
+            started,
+        });
+    }
+
+    /// Sends what is in flight until its outcome is known: the same page, byte for byte.
+    async fn settle(&self) -> Result<(), CannotAppend> {
+        loop {
+            let Some(page) = self.lock().in_flight.as_ref().map(|flight| flight.page.clone()) else {
+                return Ok(());
+            };
+            match self.store.put_page(&page).await {
+                Ok(PagePut::Landed) => self.landed()?,
+                Ok(PagePut::Collided) => {
+                    self.read_on().await?;
+                    self.rebuild();
+                }
+                Err(StoreError::Unavailable(error)) => {
+                    if !self.lease.is_trusted(self.engine.seams.clock.monotonic()) {
+                        return Err(CannotAppend::LeaseInDoubt);
+                    }
+                    tracing::warn!(run = %self.run.id, %error, "a page's outcome is not known; sending it again");
+                    self.engine.seams.clock.sleep(REPEAT_AFTER).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn landed(&self) -> Result<(), CannotAppend> {
+        let mut state = self.lock();
+        let Some(flight) = state.in_flight.take() else {
+            return Ok(());
+        };
+        state.fold.page(&flight.page)?;
+        for started in flight.started.into_iter().flatten() {
+            let _ = started.send(Started::Landed);
+        }
+        self.lease.set_totals(state.fold.totals);
+        let is_full = state.fold.log_bytes > MAX_LOG_BYTES;
+        drop(state);
+        self.engine.hints.grew(&self.run.id, flight.page.last_seq());
+        if is_full { Err(CannotAppend::LogFull) } else { Ok(()) }
+    }
+
+    /// Folds the pages behind our tail; stops at once if they fence us.
+    async fn read_on(&self) -> Result<(), CannotAppend> {
+        loop {
+            let first_seq = self.lock().fold.tail.seq + 1;
+            let slice = self.store.read_pages(&self.run.id, first_seq, true).await?;
+            let mut state = self.lock();
+            for page in &slice.pages {
+                state.fold.page(page)?;
+            }
+            if state.fold.fences(self.run.epoch) {
+                return Err(CannotAppend::Fenced);
+            }
+            if slice.next.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// After a collision: the page anew behind what was read. Results stay; a `started` that is now forbidden is dropped.
+    fn rebuild(&self) {
+        let mut state = self.lock();
+        let Some(flight) = state.in_flight.take() else { return };
+        let forbidden = state.fold.stop_requested || state.fold.paused;
+        let mut bodies = Vec::new();
+        let mut acks = Vec::new();
+        for (event, started) in flight.page.events.iter().zip(flight.started) {
+            match started {
+                Some(started) if forbidden => {
+                    let _ = started.send(Started::Forbidden);
+                }
+                started => {
+                    bodies.push(event.body.clone());
+                    acks.push(started);
+                }
+            }
+        }
+        self.set_in_flight(&mut state, bodies, acks);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn weight(body: &EventBody) -> usize {
+    body.approximate_bytes() as usize
+}

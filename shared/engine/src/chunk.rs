@@ -1,0 +1,174 @@
+//! One chunk's shared state: what its steps, its driver and its `Ctx` have in common.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use outlast_core::outcome::AgentResult;
+use outlast_core::step::StepState;
+use outlast_core::time_budget::ChunkTime;
+use outlast_core::{RunId, StepKey, Timestamp};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::append::Journal;
+use crate::engine::Engine;
+use crate::lease::Lease;
+
+pub(crate) struct Chunk {
+    pub engine: Arc<Engine>,
+    pub run: RunId,
+    pub epoch: u64,
+    pub journal: Journal,
+    pub lease: Arc<Lease>,
+    pub time: ChunkTime,
+    /// The longest a body may take in any chunk of this host.
+    pub longest_body: Duration,
+    /// Nothing new begins.
+    pub closing: CancellationToken,
+    /// Bodies are told to end.
+    pub cancelled: CancellationToken,
+    asked: Mutex<HashSet<StepKey>>,
+    in_hand: AtomicUsize,
+    /// Steps that could begin if the chunk were not closing.
+    turned_away: AtomicUsize,
+    delays: Mutex<Vec<Timestamp>>,
+    given_up: Mutex<Option<AgentResult>>,
+    changed: Notify,
+}
+
+impl Chunk {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        run: RunId,
+        epoch: u64,
+        journal: Journal,
+        lease: Arc<Lease>,
+        time: ChunkTime,
+        longest_body: Duration,
+    ) -> Self {
+        Self {
+            engine,
+            run,
+            epoch,
+            journal,
+            lease,
+            time,
+            longest_body,
+            closing: CancellationToken::new(),
+            cancelled: CancellationToken::new(),
+            asked: Mutex::default(),
+            in_hand: AtomicUsize::new(0),
+            turned_away: AtomicUsize::new(0),
+            delays: Mutex::default(),
+            given_up: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Whether this key is asked for the first time in this pass.
+    pub(crate) fn ask(&self, key: &StepKey) -> bool {
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(key.clone())
+    }
+
+    /// A step that is in hand from asking to begin until its result is accepted.
+    pub(crate) fn take_in_hand(self: &Arc<Self>) -> InHand {
+        self.in_hand.fetch_add(1, Ordering::SeqCst);
+        InHand(self.clone())
+    }
+
+    pub(crate) fn has_in_hand(&self) -> bool {
+        self.in_hand.load(Ordering::SeqCst) > 0
+    }
+
+    /// For a step that may not begin in this chunk: never resolves. The chunk ends around it.
+    pub(crate) async fn turn_away(&self) -> std::convert::Infallible {
+        self.turned_away.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify_one();
+        std::future::pending().await
+    }
+
+    /// A retry that may not begin before `at`, while the guard lives.
+    pub(crate) fn delay_until(self: &Arc<Self>, at: Timestamp) -> Delay {
+        self.delays.lock().unwrap_or_else(PoisonError::into_inner).push(at);
+        Delay {
+            chunk: self.clone(),
+            at,
+        }
+    }
+
+    /// When the run can go on, if all that it waits for are delays.
+    pub(crate) fn waits_until(&self) -> Option<Timestamp> {
+        if self.turned_away.load(Ordering::SeqCst) > 0 {
+            return None;
+        }
+        self.delays
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .min()
+            .copied()
+    }
+
+    /// Ends the chunk with this, whatever the agent's code does.
+    pub(crate) fn give_up(&self, result: AgentResult) {
+        self.given_up
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert(result);
+        self.changed.notify_one();
+    }
+
+    pub(crate) fn given_up(&self) -> Option<AgentResult> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Resolves when one of the things above has changed.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// What the log, as this chunk found it and has written it, says of a step.
+    pub(crate) fn recorded(&self, key: &StepKey) -> Option<Recorded> {
+        self.journal.with_fold(|fold| {
+            fold.steps.get(key).map(|step| Recorded {
+                attempt: step.attempt,
+                input_digest: step.input_digest.clone(),
+                state: step.state.clone(),
+            })
+        })
+    }
+}
+
+pub(crate) struct Recorded {
+    pub attempt: u64,
+    pub input_digest: Option<Box<str>>,
+    pub state: StepState,
+}
+
+pub(crate) struct InHand(Arc<Chunk>);
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        self.0.in_hand.fetch_sub(1, Ordering::SeqCst);
+        self.0.changed.notify_one();
+    }
+}
+
+pub(crate) struct Delay {
+    chunk: Arc<Chunk>,
+    at: Timestamp,
+}
+
+impl Drop for Delay {
+    fn drop(&mut self) {
+        let mut delays = self.chunk.delays.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = delays.iter().position(|at| *at == self.at) {
+            delays.swap_remove(index);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Claiming: the row first, then the whole log, then `run.claimed` at exactly the next seq after what was read. Nothing
+//! starts before that page lands.
+
+use std::time::Duration;
+
+use outlast_core::event::EventBody;
+use outlast_core::page::Writer;
+use outlast_core::time_budget::HostKind;
+use outlast_core::transition::{Claim, Log};
+use outlast_core::{Command, Fold, Page, Refusal, Run, RunId};
+use outlast_store::store::tail_of;
+use outlast_store::{PagePut, Store};
+
+use crate::control::{change_run, numbered, page_expiry, read_on};
+use crate::engine::Engine;
+use crate::error::EngineError;
+
+/// A run whose lease is ours and whose log says so.
+pub(crate) struct Claimed {
+    pub run: Run,
+    pub fold: Fold,
+    /// Monotonic, from before the request that took the lease.
+    pub lease_from: Duration,
+}
+
+/// Takes a run's lease for a chunk. A run that ends instead (a limit, a stop) is refused as ended.
+pub(crate) async fn claim(
+    engine: &Engine,
+    store: &Store,
+    id: &RunId,
+    expected_epoch: Option<u64>,
+    host: HostKind,
+) -> Result<Claimed, EngineError> {
+    let run = store.load_run(id).await?.ok_or(EngineError::NotFound)?;
+    let lease_from = engine.seams.clock.monotonic();
+    let now = engine.seams.now();
+    let committed = if run.is_lapsed(now) {
+        committed_in_log(store, id).await?
+    } else {
+        0
+    };
+    let command = Command::Claim(Claim {
+        token: engine.seams.claim_token(),
+        holder: engine.holder.clone(),
+        lease: engine.timing.lease,
+        expected_epoch,
+        committed,
+    });
+    let change = change_run(engine, store, run, &command).await?;
+    if change.log != Log::Claimed {
+        return Err(Refusal::Ended.into());
+    }
+    let run = change.run;
+    let fold = log_claim(engine, store, &run, host).await?;
+    Ok(Claimed { run, fold, lease_from })
+}
+
+async fn committed_in_log(store: &Store, id: &RunId) -> Result<u64, EngineError> {
+    Ok(store.tail_page(id).await?.map_or(0, |page| page.totals.committed))
+}
+
+/// Reads the log and puts `run.claimed` behind it, again behind whatever came in between.
+async fn log_claim(engine: &Engine, store: &Store, run: &Run, host: HostKind) -> Result<Fold, EngineError> {
+    let mut fold = Fold::default();
+    loop {
+        read_on(store, &run.id, &mut fold).await?;
+        if fold.fences(run.epoch) {
+            return Err(Refusal::LeaseLost.into());
+        }
+        let page = claim_page(engine, run, &fold, host);
+        if store.put_page(&page).await? == PagePut::Landed {
+            engine.hints.grew(&run.id, tail_of(&page).seq);
+            fold.page(&page)?;
+            return Ok(fold);
+        }
+    }
+}
+
+/// `run.claimed`, and what the interrupted bodies of earlier holders came to: those that can't be run again are unknown.
+fn claim_page(engine: &Engine, run: &Run, fold: &Fold, host: HostKind) -> Page {
+    let holder = engine.holder.clone();
+    let mut bodies = vec![EventBody::RunClaimed {
+        epoch: run.epoch,
+        holder,
+        host,
+    }];
+    let mut totals = fold.totals;
+    for key in fold.interrupted(run.epoch) {
+        if let Some(step) = fold.steps.get(&key).filter(|step| !step.idempotent) {
+            bodies.push(EventBody::StepUnknown {
+                key,
+                attempt: step.attempt,
+            });
+            totals.unknown += 1;
+        }
+    }
+    Page {
+        run_id: run.id.clone(),
+        epoch: run.epoch,
+        writer: Writer::Holder,
+        write_id: engine.seams.write_id(),
+        events: numbered(fold.tail.seq, bodies, engine.seams.now()),
+        totals,
+        expires_at: page_expiry(run),
+    }
+}

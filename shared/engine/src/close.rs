@@ -1,0 +1,185 @@
+//! The end of a chunk: hand-off, park or finish. What is pending first, then the row and the closing page in one
+//! transaction.
+
+use std::sync::Arc;
+
+use outlast_core::event::{ContinueReason, EventBody};
+use outlast_core::outcome::AgentResult;
+use outlast_core::page::Writer;
+use outlast_core::transition::{Held, Log};
+use outlast_core::{Change, Command, Page, Run, StepKey, Then, Timestamp, apply};
+use outlast_store::{RowAndPageWrite, StoreError};
+
+use crate::append::CannotAppend;
+use crate::chunk::Chunk;
+use crate::control::{ending_events, logged, numbered, page_expiry};
+use crate::dispatch::dispatch;
+use crate::heartbeat::Heartbeat;
+
+/// How a chunk ends.
+#[derive(Clone, Debug)]
+pub(crate) enum Closing {
+    HandOff { reason: ContinueReason, progressed: bool },
+    Park { until: Timestamp },
+    Finish(AgentResult),
+}
+
+/// Closes the chunk; the row as it then is. Everything is awaited: nothing is left to run behind the reply.
+pub(crate) async fn close(chunk: &Arc<Chunk>, beats: Heartbeat, closing: Closing) -> Result<Run, CannotAppend> {
+    chunk.journal.withdraw_unstarted();
+    let drained = chunk.journal.drain().await;
+    beats.stop().await;
+    drained?;
+    let change = loop {
+        if let Some(change) = try_close(chunk, &closing).await? {
+            break change;
+        }
+    };
+    if change.then == Then::Dispatch {
+        dispatch(&chunk.engine, &change.run).await;
+    }
+    Ok(change.run)
+}
+
+/// One try at the transaction; `None` if the row or the tail had moved.
+async fn try_close(chunk: &Arc<Chunk>, closing: &Closing) -> Result<Option<Change>, CannotAppend> {
+    let engine = &chunk.engine;
+    let now = engine.seams.now();
+    let spent = chunk.journal.store().cost();
+    let (row, holder) = chunk.lease.held(spent).ok_or(CannotAppend::Fenced)?;
+    let mut change = apply(&row, &command(chunk, closing, holder), now).map_err(|_| CannotAppend::Fenced)?;
+    if change.run == row {
+        return Ok(Some(change));
+    }
+    change.run.write_id = engine.seams.write_id();
+    let page = closing_page(chunk, closing, &change, now)?;
+    match write(chunk, &row, &change.run, &page).await? {
+        RowAndPageWrite::Landed(landed) => {
+            chunk.journal.landed_with_row(&page)?;
+            change.run = *landed;
+            Ok(Some(change))
+        }
+        RowAndPageWrite::RowChanged(Some(row)) => {
+            chunk.lease.seen(*row);
+            chunk.journal.sync().await?;
+            Ok(None)
+        }
+        RowAndPageWrite::RowChanged(None) => Err(CannotAppend::Fenced),
+        RowAndPageWrite::TailMoved => {
+            chunk.journal.sync().await?;
+            Ok(None)
+        }
+    }
+}
+
+/// The same transaction until its outcome is known, or the lease is in doubt.
+async fn write(chunk: &Chunk, before: &Run, after: &Run, page: &Page) -> Result<RowAndPageWrite, CannotAppend> {
+    loop {
+        match chunk.journal.store().write_run_with_page(before, after, page).await {
+            Err(StoreError::Unavailable(error)) => {
+                if !chunk.lease.is_trusted(chunk.engine.seams.clock.monotonic()) {
+                    return Err(CannotAppend::LeaseInDoubt);
+                }
+                tracing::warn!(run = %chunk.run, %error, "the closing write's outcome is not known; sending it again");
+                chunk
+                    .engine
+                    .seams
+                    .clock
+                    .sleep(std::time::Duration::from_millis(50))
+                    .await;
+            }
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+fn command(chunk: &Chunk, closing: &Closing, holder: Held) -> Command {
+    match closing {
+        Closing::HandOff { reason, progressed } => Command::HandOff {
+            holder,
+            reason: *reason,
+            progressed: *progressed,
+            timing: chunk.engine.timing,
+        },
+        Closing::Park { until } => Command::Park {
+            holder,
+            until: Some(*until),
+        },
+        Closing::Finish(result) => {
+            let reason = chunk.journal.with_fold(|fold| fold.outcome(result.clone()).reason);
+            Command::Finish { holder, reason }
+        }
+    }
+}
+
+fn closing_page(chunk: &Chunk, closing: &Closing, change: &Change, now: Timestamp) -> Result<Page, CannotAppend> {
+    let page = chunk.journal.with_fold(|fold| {
+        let bodies = match change.log {
+            Log::AutoContinue(reason) => {
+                vec![EventBody::AutoContinue {
+                    reason,
+                    interrupted: in_hand(fold, chunk.epoch),
+                }]
+            }
+            Log::Ended(reason) => {
+                let result = match (closing, reason) {
+                    (Closing::Finish(result), _) => result.clone(),
+                    (_, Some(reason)) => AgentResult::Ended(reason),
+                    (_, None) => return Err(CannotAppend::Fenced),
+                };
+                ending_events(fold, change.run.stopping, result, fold.tail.seq, now)?
+            }
+            ref log => logged(log).into_iter().collect(),
+        };
+        Ok(Page {
+            run_id: chunk.run.clone(),
+            epoch: chunk.epoch,
+            writer: Writer::Control,
+            write_id: change.run.write_id.clone(),
+            totals: fold.totals_after(&bodies),
+            events: numbered(fold.tail.seq, bodies, now),
+            expires_at: page_expiry(&change.run),
+        })
+    })?;
+    Ok(page)
+}
+
+/// Bodies that this chunk let begin and cuts off.
+fn in_hand(fold: &outlast_core::Fold, epoch: u64) -> Vec<StepKey> {
+    fold.interrupted(epoch + 1)
+}
+
+/// Appends the `stop.requested` that a control writer left to the holder, and clears the mark, in one transaction.
+pub(crate) async fn log_owed_stop(chunk: &Arc<Chunk>) -> Result<(), CannotAppend> {
+    loop {
+        chunk.journal.drain().await?;
+        let row = chunk.lease.row();
+        if !row.stop_unlogged || chunk.journal.with_fold(|fold| fold.stop_requested) {
+            return Ok(());
+        }
+        let now = chunk.engine.seams.now();
+        let mut after = row.clone();
+        after.stop_unlogged = false;
+        after.write_id = chunk.engine.seams.write_id();
+        let page = chunk.journal.with_fold(|fold| Page {
+            run_id: chunk.run.clone(),
+            epoch: chunk.epoch,
+            writer: Writer::Control,
+            write_id: after.write_id.clone(),
+            events: numbered(fold.tail.seq, vec![EventBody::StopRequested], now),
+            totals: fold.totals,
+            expires_at: page_expiry(&row),
+        });
+        match write(chunk, &row, &after, &page).await? {
+            RowAndPageWrite::Landed(landed) => {
+                chunk.journal.landed_with_row(&page)?;
+                chunk.lease.seen(*landed);
+                return Ok(());
+            }
+            RowAndPageWrite::RowChanged(Some(row)) => chunk.lease.seen(*row),
+            RowAndPageWrite::RowChanged(None) => return Err(CannotAppend::Fenced),
+            RowAndPageWrite::TailMoved => {}
+        }
+        chunk.journal.sync().await?;
+    }
+}

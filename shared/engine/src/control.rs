@@ -1,0 +1,210 @@
+//! What anyone but the holder may do to a run: a pure change of its row and, where it has to be logged, the page with it,
+//! in one transaction.
+
+use std::sync::Arc;
+
+use outlast_core::event::EventBody;
+use outlast_core::limits::{CONTROL_APPEND_TRIES, RETENTION};
+use outlast_core::outcome::AgentResult;
+use outlast_core::transition::Log;
+use outlast_core::{Change, Command, Event, Fold, Owner, Page, Run, RunId, Tail, Timestamp, Totals, Writer, apply};
+use outlast_store::store::tail_of;
+use outlast_store::{RowAndPageWrite, RowWrite, Store};
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+
+/// Stops a run. Without a live holder it ends at once; otherwise its holder is told, and ends it. `force`, or a second
+/// stop, does not wait for the holder.
+pub async fn stop(engine: &Arc<Engine>, owner: &Owner, id: &RunId, force: bool) -> Result<Run, EngineError> {
+    let run = owned_run(engine, owner, id).await?;
+    Ok(change_run(engine, &engine.store, run, &Command::Stop { force })
+        .await?
+        .run)
+}
+
+/// A run of this owner that has not expired.
+pub(crate) async fn owned_run(engine: &Engine, owner: &Owner, id: &RunId) -> Result<Run, EngineError> {
+    let run = engine.store.load_run(id).await?.ok_or(EngineError::NotFound)?;
+    if run.owner != *owner || run.is_expired(engine.seams.now()) {
+        return Err(EngineError::NotFound);
+    }
+    Ok(run)
+}
+
+/// Applies `command` to the run as it is, however often it changes in between: it lands or names its refusal.
+pub(crate) async fn change_run(
+    engine: &Engine,
+    store: &Store,
+    mut run: Run,
+    command: &Command,
+) -> Result<Change, EngineError> {
+    let mut tail_lost = 0;
+    loop {
+        let now = engine.seams.now();
+        let mut change = apply(&run, command, now)?;
+        if change.run == run {
+            return Ok(change);
+        }
+        change.run.write_id = engine.seams.write_id();
+        let wrote = match change.log {
+            Log::Nothing | Log::Claimed => row_alone(store, &run, &change).await?,
+            Log::StopRequested if tail_lost >= CONTROL_APPEND_TRIES => {
+                // A busy holder keeps winning the tail. It owes the event: its next beat tells it.
+                change.run.stop_unlogged = true;
+                row_alone(store, &run, &change).await?
+            }
+            _ => row_and_page(store, &run, &change, now).await?,
+        };
+        match wrote {
+            Wrote::Landed(row) => {
+                if change.log != Log::Nothing {
+                    engine.hints.grew(&row.id, 0);
+                }
+                change.run = *row;
+                return Ok(change);
+            }
+            Wrote::RowChanged(row) => run = *row.ok_or(EngineError::NotFound)?,
+            Wrote::TailMoved => tail_lost += 1,
+        }
+    }
+}
+
+enum Wrote {
+    Landed(Box<Run>),
+    RowChanged(Option<Box<Run>>),
+    TailMoved,
+}
+
+async fn row_alone(store: &Store, run: &Run, change: &Change) -> Result<Wrote, EngineError> {
+    Ok(match store.write_run(run, &change.run).await? {
+        RowWrite::Landed(row) => Wrote::Landed(row),
+        RowWrite::Changed(row) => Wrote::RowChanged(row),
+    })
+}
+
+async fn row_and_page(store: &Store, run: &Run, change: &Change, now: Timestamp) -> Result<Wrote, EngineError> {
+    // An ending counts the whole log; anything else needs its tail alone.
+    let (tail, totals, bodies) = if let Log::Ended(reason) = change.log {
+        let fold = read_fold(store, &run.id).await?;
+        let result = reason.map_or(AgentResult::Ended(outlast_core::Reason::AgentError), AgentResult::Ended);
+        (
+            fold.tail,
+            fold.totals,
+            ending_events(&fold, change.run.stopping, result, fold.tail.seq, now)?,
+        )
+    } else {
+        let page = store.tail_page(&run.id).await?;
+        let tail = page.as_ref().map(tail_of).unwrap_or_default();
+        (
+            tail,
+            page.map(|page| page.totals).unwrap_or_default(),
+            logged(&change.log).into_iter().collect(),
+        )
+    };
+    let mut change_run = change.run.clone();
+    change_run.totals = change_run.totals.max(totals);
+    let page = control_page(&change_run, tail, totals, bodies, now);
+    if tail.ended {
+        let what = format!(
+            "at seq {}: a terminal event whose row is {}",
+            tail.seq,
+            run.status.as_str()
+        );
+        return Err(EngineError::Store(outlast_store::StoreError::Corrupt(what)));
+    }
+    Ok(match store.write_run_with_page(run, &change_run, &page).await? {
+        RowAndPageWrite::Landed(row) => Wrote::Landed(row),
+        RowAndPageWrite::RowChanged(row) => Wrote::RowChanged(row),
+        RowAndPageWrite::TailMoved => Wrote::TailMoved,
+    })
+}
+
+/// The terminal event of a run whose log is `fold`, behind the `stop.requested` that the log still lacks.
+pub(crate) fn ending_events(
+    fold: &Fold,
+    stopping: bool,
+    result: AgentResult,
+    after_seq: u64,
+    now: Timestamp,
+) -> Result<Vec<EventBody>, EngineError> {
+    if !stopping || fold.stop_requested {
+        return Ok(vec![EventBody::terminal(fold.outcome(result))]);
+    }
+    let mut stopped = fold.clone();
+    stopped.event(&Event {
+        seq: after_seq + 1,
+        at: now,
+        body: EventBody::StopRequested,
+    })?;
+    Ok(vec![
+        EventBody::StopRequested,
+        EventBody::terminal(stopped.outcome(result)),
+    ])
+}
+
+/// The event of a change that needs no more than its row.
+pub(crate) fn logged(log: &Log) -> Option<EventBody> {
+    match *log {
+        Log::Lost {
+            epoch,
+            last_sign_of_life,
+            crashes,
+        } => Some(EventBody::RunLost {
+            epoch,
+            last_sign_of_life,
+            crashes,
+        }),
+        Log::Paused => Some(EventBody::RunPaused),
+        Log::Resumed => Some(EventBody::RunResumed),
+        Log::StopRequested => Some(EventBody::StopRequested),
+        Log::Parked(until) => Some(EventBody::RunParked { until }),
+        // The holder's hand-off lists what it cut off; answers carry their value; an ending is counted.
+        Log::AutoContinue(_) | Log::AnswerRecorded | Log::Ended(_) | Log::Nothing | Log::Claimed => None,
+    }
+}
+
+fn control_page(run: &Run, tail: Tail, totals: Totals, bodies: Vec<EventBody>, now: Timestamp) -> Page {
+    Page {
+        run_id: run.id.clone(),
+        epoch: run.epoch,
+        writer: Writer::Control,
+        write_id: run.write_id.clone(),
+        events: numbered(tail.seq, bodies, now),
+        totals,
+        expires_at: page_expiry(run),
+    }
+}
+
+/// Events behind `tail_seq`.
+pub(crate) fn numbered(tail_seq: u64, bodies: Vec<EventBody>, at: Timestamp) -> Vec<Event> {
+    (tail_seq + 1..)
+        .zip(bodies)
+        .map(|(seq, body)| Event { seq, at, body })
+        .collect()
+}
+
+/// No page of a live run expires: its latest possible end, and the retention.
+pub(crate) fn page_expiry(run: &Run) -> i64 {
+    (run.ends_at + RETENTION).as_ttl_seconds()
+}
+
+/// The log, folded to its end. Consistent.
+pub(crate) async fn read_fold(store: &Store, id: &RunId) -> Result<Fold, EngineError> {
+    let mut fold = Fold::default();
+    read_on(store, id, &mut fold).await?;
+    Ok(fold)
+}
+
+/// Folds what the log holds behind the fold's tail. Consistent.
+pub(crate) async fn read_on(store: &Store, id: &RunId, fold: &mut Fold) -> Result<(), EngineError> {
+    let mut next = Some(fold.tail.seq + 1);
+    while let Some(first_seq) = next {
+        let slice = store.read_pages(id, first_seq, true).await?;
+        for page in &slice.pages {
+            fold.page(page)?;
+        }
+        next = slice.next;
+    }
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! `Ctx`: what an agent's code sees of its run.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use outlast_core::event::EventBody;
+use outlast_core::key::key_part;
+use outlast_core::outcome::{AgentResult, ErrorInfo};
+use outlast_core::step::StepPolicy;
+use outlast_core::{Payload, RunId, StepKey, Timestamp, Totals};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::chunk::Chunk;
+use crate::seams::Seams;
+use crate::step::{BodyError, StepCall, StepError, step};
+
+/// The run, from inside. Cheap to clone.
+///
+/// Every call takes a key that is stable from chunk to chunk. When a chunk ends (a cap, a stop, a lost lease) the call under
+/// way does not return: the code is dropped there and, in the next chunk, run from its start again, past the steps that
+/// have their results.
+#[derive(Clone)]
+pub struct Ctx {
+    chunk: Arc<Chunk>,
+    pacer: Option<Arc<Pacer>>,
+}
+
+impl Ctx {
+    pub(crate) fn new(chunk: Arc<Chunk>) -> Self {
+        Self { chunk, pacer: None }
+    }
+
+    pub fn run_id(&self) -> &RunId {
+        &self.chunk.run
+    }
+
+    /// Runs `body` once its start is in the log, and commits its result once.
+    ///
+    /// Returns when the result is accepted, in order; it is durable before the next body begins, and within 150 ms. The
+    /// result, and the input's digest, are compared across chunks: another input under the same key ends the run as
+    /// `nondeterminism`. A body that was interrupted is run again if the policy says it is idempotent, and is
+    /// [`StepError::Unknown`] otherwise.
+    pub async fn step<T, F, Fut>(
+        &self,
+        key: &str,
+        input: &(impl Serialize + ?Sized),
+        policy: StepPolicy,
+        body: F,
+    ) -> Result<T, StepError>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Fn(StepCall) -> Fut,
+        Fut: Future<Output = Result<T, BodyError>>,
+    {
+        let key = step_key(key)?;
+        step(&self.chunk, key, input, policy, self.pacer.as_deref(), body).await
+    }
+
+    /// Declares N: the steps that must be committed for the run to be `completed`. Declared again, it must be the same.
+    pub async fn plan<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> Result<(), StepError> {
+        let keys = keys
+            .into_iter()
+            .map(|key| step_key(key.as_ref()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let declared = Payload::of(&keys).map_err(|error| StepError::BadKey {
+            problem: error.to_string(),
+        })?;
+        match self.chunk.journal.with_fold(|fold| fold.plan.clone()) {
+            None => self.chunk.journal.accept(EventBody::PlanDeclared { keys: declared }),
+            Some(logged) if logged == declared => {}
+            Some(_) => {
+                let error = ErrorInfo::new("nondeterminism", "the plan is another one than was declared before");
+                self.chunk.give_up(AgentResult::Nondeterministic(error));
+                std::future::pending::<()>().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs `work` for each item, at most `concurrency` at once (zero counts as one), and gives what they return in the
+    /// items' order.
+    pub async fn map<I, O, F, Fut>(&self, items: impl IntoIterator<Item = I>, concurrency: usize, work: F) -> Vec<O>
+    where
+        F: Fn(Ctx, I) -> Fut,
+        Fut: Future<Output = O>,
+    {
+        let running = items.into_iter().map(|item| work(self.clone(), item));
+        futures::stream::iter(running)
+            .buffered(concurrency.max(1))
+            .collect()
+            .await
+    }
+
+    /// The same run, whose steps begin at most `per_second` times a second (in all, whoever they belong to; finished
+    /// steps that are found in the log don't count).
+    pub fn paced(&self, per_second: f64) -> Ctx {
+        Ctx {
+            chunk: self.chunk.clone(),
+            pacer: Some(Arc::new(Pacer::new(per_second))),
+        }
+    }
+
+    /// Appends an event of the agent's own, once a run.
+    pub async fn emit(&self, key: &str, data: &(impl Serialize + ?Sized)) -> Result<(), StepError> {
+        let key = step_key(key)?;
+        let data = Payload::of(data).map_err(|error| StepError::BadInput {
+            key: key.clone(),
+            problem: error.to_string(),
+        })?;
+        if self.chunk.journal.with_fold(|fold| fold.emitted.contains_key(&key)) {
+            return Ok(());
+        }
+        if !self.chunk.ask(&StepKey::new(format!("emit {key}"))) {
+            return Err(StepError::DuplicateKey { key });
+        }
+        self.chunk.journal.accept(EventBody::Emit { key, data });
+        Ok(())
+    }
+
+    /// When this chunk's soft cap is reached; nothing new begins from then on.
+    pub fn deadline(&self) -> Timestamp {
+        self.chunk.time.soft_cap_at
+    }
+
+    /// Resolves when the run is to be stopped.
+    pub async fn cancelled(&self) {
+        self.chunk.cancelled.cancelled().await;
+    }
+
+    /// M of N, as far as it is durable.
+    pub fn progress(&self) -> Totals {
+        self.chunk.journal.with_fold(|fold| fold.totals)
+    }
+
+    /// Bodies that began, have no result, and may still be acting.
+    pub fn unsettled(&self) -> u64 {
+        let now = self.chunk.engine.seams.now();
+        self.chunk.journal.with_fold(|fold| fold.unsettled(now))
+    }
+
+    /// Waits, in the engine's time. Not durable: for pacing, never for a delay that must survive a chunk.
+    pub async fn pause(&self, duration: Duration) {
+        self.chunk.engine.seams.clock.sleep(duration).await;
+    }
+}
+
+fn step_key(key: &str) -> Result<StepKey, StepError> {
+    let encoded = key_part(key).map_err(|problem| StepError::BadKey {
+        problem: format!("`{key}` can't be a step's key: {problem}"),
+    })?;
+    Ok(StepKey::new(encoded))
+}
+
+/// Spaces the beginnings of steps.
+pub(crate) struct Pacer {
+    interval: Duration,
+    next: Mutex<Option<Duration>>,
+}
+
+impl Pacer {
+    fn new(per_second: f64) -> Self {
+        let interval = Duration::try_from_secs_f64(1.0 / per_second).unwrap_or_default();
+        Self {
+            interval,
+            next: Mutex::default(),
+        }
+    }
+
+    pub(crate) async fn turn(&self, seams: &Seams) {
+        let now = seams.clock.monotonic();
+        let mine = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let mine = next.unwrap_or(now).max(now);
+            *next = Some(mine + self.interval);
+            mine
+        };
+        if mine > now {
+            seams.clock.sleep(mine - now).await;
+        }
+    }
+}

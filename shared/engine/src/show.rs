@@ -1,0 +1,57 @@
+//! What a run looks like from outside.
+
+use std::sync::Arc;
+
+use outlast_core::{Outcome, Owner, Run, RunId, ThreadKey, Totals};
+use outlast_store::RunList;
+
+use crate::control::owned_run;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::sweep::look_at;
+
+/// A run and what the end of its log says.
+#[derive(Clone, Debug)]
+pub struct RunView {
+    pub run: Run,
+    pub last_seq: u64,
+    /// M of N by the log, which is ahead of the row.
+    pub totals: Totals,
+    /// Of an ended run.
+    pub outcome: Option<Outcome>,
+}
+
+/// A run of this owner, after the sweep's look at it.
+pub async fn show(engine: &Arc<Engine>, owner: &Owner, id: &RunId) -> Result<RunView, EngineError> {
+    owned_run(engine, owner, id).await?;
+    let run = look_at(engine, id).await?.ok_or(EngineError::NotFound)?;
+    let tail = engine.store.tail_page(id).await?;
+    let last = tail.as_ref().and_then(|page| page.events.last());
+    Ok(RunView {
+        last_seq: tail.as_ref().map_or(0, outlast_core::Page::last_seq),
+        totals: tail.as_ref().map_or(run.totals, |page| page.totals),
+        outcome: last.and_then(|event| event.body.outcome().cloned()),
+        run,
+    })
+}
+
+/// The thread's live run, after the sweep's look at it.
+pub async fn active(engine: &Arc<Engine>, owner: &Owner, thread: &ThreadKey) -> Result<Option<Run>, EngineError> {
+    let Some(id) = engine.store.active_run(owner, thread).await? else {
+        return Ok(None);
+    };
+    let run = look_at(engine, &id).await?;
+    Ok(run.filter(|run| run.owner == *owner && !run.status.is_terminal()))
+}
+
+pub async fn list(
+    engine: &Arc<Engine>,
+    owner: &Owner,
+    limit: usize,
+    after: Option<&str>,
+) -> Result<RunList, EngineError> {
+    let now = engine.seams.now();
+    let mut list = engine.store.list_runs(owner, limit, after).await?;
+    list.runs.retain(|run| !run.is_expired(now));
+    Ok(list)
+}

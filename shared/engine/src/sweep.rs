@@ -1,0 +1,140 @@
+//! The sweep: look at every run that is due, decide, write conditionally. Losing a write is a skip; two sweeps at once
+//! are harmless.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use outlast_core::limits::RUN_WALL_CLOCK;
+use outlast_core::transition::Log;
+use outlast_core::{Command, Refusal, Run, RunId, Status, Then};
+use outlast_store::StoreError;
+use outlast_store::schema::DUE_SHARDS;
+
+use crate::control::change_run;
+use crate::dispatch::dispatch;
+use crate::engine::Engine;
+use crate::error::EngineError;
+
+/// A row that can't be read is looked at again after this.
+const UNREADABLE_AFTER: Duration = Duration::from_secs(15 * 60);
+const AT_ONCE: usize = 16;
+
+/// What one pass did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Swept {
+    pub looked_at: u64,
+    pub lost: u64,
+    pub dispatched: u64,
+    pub ended: u64,
+    /// Rows that could not be read or written; they are named in the log and looked at again later.
+    pub failed: u64,
+}
+
+pub async fn sweep(engine: &Arc<Engine>) -> Result<Swept, EngineError> {
+    let now = engine.seams.now();
+    let mut swept = Swept::default();
+    for shard in 0..DUE_SHARDS {
+        let due = engine.store.due_runs(shard, now).await?;
+        let mut looks = futures::stream::iter(due)
+            .map(|id| async move { (attend(engine, &id).await, id) })
+            .buffer_unordered(AT_ONCE);
+        while let Some((looked, id)) = looks.next().await {
+            swept.looked_at += 1;
+            match looked {
+                Ok(did) => {
+                    swept.lost += u64::from(did.lost);
+                    swept.dispatched += u64::from(did.dispatched);
+                    swept.ended += u64::from(did.ended);
+                }
+                Err(error) => {
+                    swept.failed += 1;
+                    tracing::error!(run = %id, %error, "the sweep can't bring this run on");
+                    postpone(engine, &id, &error).await;
+                }
+            }
+        }
+    }
+    Ok(swept)
+}
+
+/// What a person who asks for one run may rely on: the sweep's decision for it, made now. `None`: it isn't there.
+pub(crate) async fn look_at(engine: &Arc<Engine>, id: &RunId) -> Result<Option<Run>, EngineError> {
+    attend(engine, id).await?;
+    Ok(engine.store.load_run(id).await?)
+}
+
+#[derive(Default)]
+struct Did {
+    lost: bool,
+    dispatched: bool,
+    ended: bool,
+}
+
+async fn attend(engine: &Arc<Engine>, id: &RunId) -> Result<Did, EngineError> {
+    // The index is a hint: the row is read, consistently, and every decision is a condition on what was read.
+    let Some(run) = engine.store.load_run(id).await? else {
+        return Ok(Did::default());
+    };
+    let is_lapsed = run.is_lapsed(engine.seams.now());
+    let committed = match is_lapsed {
+        true => engine
+            .store
+            .tail_page(id)
+            .await?
+            .map_or(0, |page| page.totals.committed),
+        false => 0,
+    };
+    let command = Command::Due {
+        committed,
+        timing: engine.timing,
+    };
+    let change = match change_run(engine, &engine.store, run, &command).await {
+        Ok(change) => change,
+        Err(EngineError::Refused(Refusal::NotDue | Refusal::NotReady | Refusal::Ended)) => return Ok(Did::default()),
+        Err(error) => return Err(error),
+    };
+    if change.then == Then::Dispatch {
+        dispatch(engine, &change.run).await;
+    }
+    Ok(Did {
+        lost: matches!(change.log, Log::Lost { .. }),
+        dispatched: change.then == Then::Dispatch,
+        ended: matches!(change.log, Log::Ended(_)),
+    })
+}
+
+/// Moves what can't be read out of the way of the others, for a while.
+async fn postpone(engine: &Engine, id: &RunId, error: &EngineError) {
+    let EngineError::Store(StoreError::Corrupt(_) | StoreError::UnknownSchema(_)) = error else {
+        return;
+    };
+    let until = engine.seams.now() + UNREADABLE_AFTER;
+    if let Err(error) = engine.store.postpone_unreadable(id, until).await {
+        tracing::error!(run = %id, %error, "nor can its due time be moved");
+    }
+}
+
+/// Declares the leases of holders lapsed that are known to be dead, and brings their runs on. For a host that is the only
+/// one on its tables.
+pub async fn recover(engine: &Arc<Engine>) -> Result<Swept, EngineError> {
+    let far_ahead = engine.seams.now() + RUN_WALL_CLOCK * 2;
+    for shard in 0..DUE_SHARDS {
+        for id in engine.store.due_runs(shard, far_ahead).await? {
+            let Some(run) = engine.store.load_run(&id).await? else {
+                continue;
+            };
+            if run.status == Status::Running {
+                match change_run(engine, &engine.store, run, &Command::DeclareLapsed).await {
+                    Ok(_) | Err(EngineError::Refused(_)) => {}
+                    Err(error) => return Err(error),
+                }
+                attend(engine, &id).await?;
+            } else if matches!(run.status, Status::Queued | Status::Lost) && !run.paused {
+                dispatch(engine, &run).await;
+            }
+        }
+    }
+    sweep(engine).await
+}

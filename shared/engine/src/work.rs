@@ -1,0 +1,238 @@
+//! One chunk: from its claim to its hand-off, its park or its end.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use outlast_core::event::ContinueReason;
+use outlast_core::limits::STOP_GRACE;
+use outlast_core::outcome::{AgentResult, ErrorInfo, Reason};
+use outlast_core::time_budget::ChunkTime;
+use outlast_core::{Payload, Run, Timestamp};
+use outlast_store::Store;
+
+use crate::append::{CannotAppend, Journal};
+use crate::chunk::Chunk;
+use crate::claim::Claimed;
+use crate::close::{Closing, close, log_owed_stop};
+use crate::ctx::Ctx;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::heartbeat;
+use crate::lease::{Lease, Signals};
+use crate::step::panic_message;
+
+/// What a chunk came to.
+#[derive(Debug)]
+pub enum Worked {
+    /// Its own closing write landed: the row after it.
+    Closed(Box<Run>),
+    /// Someone else has the run, or its lease could not be confirmed: this chunk changed nothing more.
+    Fenced,
+}
+
+/// Carries a claimed run until the chunk must end.
+pub(crate) async fn work(
+    engine: &Arc<Engine>,
+    store: Store,
+    claimed: Claimed,
+    time: ChunkTime,
+    longest_body: std::time::Duration,
+) -> Result<Worked, EngineError> {
+    let Claimed { run, fold, lease_from } = claimed;
+    let agent = engine.agents.get(&run.agent).cloned();
+    let agent = agent.ok_or_else(|| EngineError::UnknownAgent(run.agent.to_string()))?;
+    let input = fold.input.clone().unwrap_or_else(Payload::null);
+    let finals_before = fold.finals;
+
+    let trusted_for = engine.timing.lease - engine.timing.lease_margin();
+    let lease = Arc::new(Lease::new(run.clone(), fold.totals, lease_from, trusted_for));
+    let journal = Journal::new(engine.clone(), store.clone(), lease.clone(), run.clone(), fold);
+    let time = ChunkTime {
+        soft_cap_at: time.soft_cap_at.min(run.ends_at),
+        ..time
+    };
+    let chunk = Chunk::new(
+        engine.clone(),
+        run.id.clone(),
+        run.epoch,
+        journal,
+        lease.clone(),
+        time,
+        longest_body,
+    );
+    let chunk = Arc::new(chunk);
+    let beats = heartbeat::start(engine, engine.beat_store.metered(), store, lease);
+
+    let code = {
+        let ctx = Ctx::new(chunk.clone());
+        AssertUnwindSafe(async move { agent.run(ctx, input).await }).catch_unwind()
+    };
+    let ended = drive(
+        &chunk,
+        code.map(|ended| match ended {
+            Ok(Ok(returned)) => AgentResult::Returned {
+                value: returned.value,
+                verification: returned.verification,
+            },
+            Ok(Err(error)) => AgentResult::Failed(error),
+            Err(panic) => AgentResult::Failed(ErrorInfo::new("panic", panic_message(&*panic))),
+        }),
+    )
+    .await;
+
+    let closing = match ended {
+        Ended::Closing(closing) => closing,
+        Ended::CutOff(reason) => {
+            // A pause is no fault of the run's.
+            let paused = reason == ContinueReason::Paused;
+            let progressed = paused || chunk.journal.with_fold(|fold| fold.finals) > finals_before;
+            Closing::HandOff { reason, progressed }
+        }
+        Ended::Cannot(CannotAppend::LogFull) => Closing::Finish(AgentResult::Ended(Reason::HistoryTooLarge)),
+        // If the lease is ours after all, hand it on; it isn't started again here.
+        Ended::Cannot(CannotAppend::LeaseInDoubt) => Closing::HandOff {
+            reason: ContinueReason::LeaseInDoubt,
+            progressed: true,
+        },
+        Ended::Cannot(CannotAppend::Fenced) => {
+            beats.stop().await;
+            return Ok(Worked::Fenced);
+        }
+        Ended::Cannot(CannotAppend::Broken(error)) => {
+            beats.stop().await;
+            return Err(error);
+        }
+    };
+    match close(&chunk, beats, closing).await {
+        Ok(run) => Ok(Worked::Closed(Box::new(run))),
+        Err(CannotAppend::Broken(error)) => Err(error),
+        Err(CannotAppend::Fenced | CannotAppend::LeaseInDoubt | CannotAppend::LogFull) => Ok(Worked::Fenced),
+    }
+}
+
+enum Ended {
+    Closing(Closing),
+    CutOff(ContinueReason),
+    Cannot(CannotAppend),
+}
+
+/// Why nothing new begins, and until when what is in hand may go on.
+struct ClosingDown {
+    why: Why,
+    until: Timestamp,
+}
+
+enum Why {
+    Cap,
+    Pause,
+    Stop,
+}
+
+/// Runs the agent's code and the log's writer side by side until one of them, the clock or a signal ends the chunk.
+async fn drive(chunk: &Arc<Chunk>, code: impl Future<Output = AgentResult>) -> Ended {
+    let mut code = Box::pin(code);
+    let mut signals = chunk.lease.signals();
+    let mut down: Option<ClosingDown> = None;
+    loop {
+        // The writer is made anew after each signal, because a signal may need the log for itself.
+        let signalled = {
+            let mut pump = Box::pin(chunk.journal.pump());
+            match until_signal(chunk, code.as_mut(), pump.as_mut(), &mut signals, &mut down).await {
+                Ok(signals) => signals,
+                Err(ended) => return ended,
+            }
+        };
+        if let Err(cannot) = heed(chunk, signalled).await {
+            return Ended::Cannot(cannot);
+        }
+    }
+}
+
+async fn until_signal<C, P>(
+    chunk: &Arc<Chunk>,
+    mut code: Pin<&mut C>,
+    mut pump: Pin<&mut P>,
+    signals: &mut tokio::sync::watch::Receiver<Signals>,
+    down: &mut Option<ClosingDown>,
+) -> Result<Signals, Ended>
+where
+    C: Future<Output = AgentResult>,
+    P: Future<Output = CannotAppend>,
+{
+    let seams = &chunk.engine.seams;
+    loop {
+        close_down_if_told(chunk, down);
+        if let Some(ended) = closed_down(chunk, down) {
+            return Err(ended);
+        }
+        let next_look = down.as_ref().map_or(chunk.time.soft_cap_at, |down| down.until);
+        tokio::select! {
+            biased;
+            result = code.as_mut() => return Err(Ended::Closing(Closing::Finish(result))),
+            cannot = pump.as_mut() => return Err(Ended::Cannot(cannot)),
+            _ = signals.changed() => return Ok(*signals.borrow_and_update()),
+            () = chunk.changed() => {}
+            () = seams.sleep_until(next_look) => {}
+        }
+    }
+}
+
+/// Whether the chunk begins to close now: a stop, a pause, the soft cap, whichever comes first; a stop overrides.
+fn close_down_if_told(chunk: &Arc<Chunk>, down: &mut Option<ClosingDown>) {
+    let now = chunk.engine.seams.now();
+    let (stop, pause) = chunk.journal.with_fold(|fold| (fold.stop_requested, fold.paused));
+    if stop {
+        if !matches!(down, Some(ClosingDown { why: Why::Stop, .. })) {
+            let until = (now + STOP_GRACE).min(chunk.time.grace_ends_at.max(now));
+            *down = Some(ClosingDown { why: Why::Stop, until });
+            chunk.closing.cancel();
+            chunk.cancelled.cancel();
+        }
+    } else if down.is_none() && (pause || now >= chunk.time.soft_cap_at) {
+        let why = if pause { Why::Pause } else { Why::Cap };
+        *down = Some(ClosingDown {
+            why,
+            until: chunk.time.grace_ends_at,
+        });
+        chunk.closing.cancel();
+    }
+}
+
+/// How the chunk ends, once nothing is in hand or its grace is over.
+fn closed_down(chunk: &Arc<Chunk>, down: &Option<ClosingDown>) -> Option<Ended> {
+    if let Some(result) = chunk.given_up() {
+        return Some(Ended::Closing(Closing::Finish(result)));
+    }
+    let down = down.as_ref()?;
+    let now = chunk.engine.seams.now();
+    if chunk.has_in_hand() && now < down.until {
+        return None;
+    }
+    Some(match down.why {
+        Why::Stop => Ended::Closing(Closing::Finish(AgentResult::Ended(Reason::Stopped))),
+        Why::Pause => Ended::CutOff(ContinueReason::Paused),
+        Why::Cap => match chunk.waits_until().filter(|until| *until > now) {
+            Some(until) => Ended::Closing(Closing::Park { until }),
+            None => Ended::CutOff(ContinueReason::RunTimeout),
+        },
+    })
+}
+
+/// Acts on what a beat has said: the log is read on where it may hold a stop or a pause.
+async fn heed(chunk: &Arc<Chunk>, signals: Signals) -> Result<(), CannotAppend> {
+    if signals.lost {
+        return Err(CannotAppend::Fenced);
+    }
+    if signals.in_doubt {
+        return Err(CannotAppend::LeaseInDoubt);
+    }
+    let (stop_known, pause_known) = chunk.journal.with_fold(|fold| (fold.stop_requested, fold.paused));
+    if signals.stop_unlogged && !stop_known {
+        log_owed_stop(chunk).await?;
+    } else if (signals.stopping && !stop_known) || signals.paused != pause_known {
+        chunk.journal.sync().await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! `POST /api/v1/runs`: a request becomes a run.
+//!
+//! 202 with its id and where to go on; 200 if the same request came before under the same idempotency key, with
+//! `repeated: true` and the run that it became then. To a client that prefers `text/event-stream`, the run's stream.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::header::{HeaderMap, LOCATION};
+use http::{HeaderValue, StatusCode};
+use outlast_core::{AgentName, Owner, Payload, RunId, Status, ThreadKey, Timestamp};
+use outlast_engine::accept::{NotAccepted, RunRequest, accept};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Links, events};
+use crate::cursor::Seen;
+use crate::extract::{Body, Caller, Parameters, Via};
+use crate::negotiate::{Sent, sent, wants_events};
+use crate::plan_lines::{Pace, PlanLines, plan};
+use crate::problem::{Code, Problem};
+use crate::{Api, observe, view};
+
+/// The agent of a request that names none.
+const DEFAULT_AGENT: &str = "plan";
+/// A client's name for its request: the same as `turnId` in the body.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Which run a stream is of.
+pub const RUN_ID: &str = "outlast-run-id";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StartBody {
+    agent: Option<String>,
+    /// Kept as the text that came.
+    input: Box<RawValue>,
+    thread_id: Option<String>,
+    turn_id: Option<String>,
+    ends_at: Option<String>,
+}
+
+/// What goes with a plan as JSON Lines, whose body has no room for it.
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PlanParameters {
+    agent: Option<String>,
+    thread_id: Option<String>,
+    turn_id: Option<String>,
+    ends_at: Option<String>,
+    concurrency: Option<String>,
+    rate: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Started {
+    run_id: RunId,
+    status: Status,
+    thread_id: ThreadKey,
+    /// The request had come before.
+    repeated: bool,
+    links: Links,
+}
+
+pub(crate) async fn start(
+    State(api): State<Arc<Api>>,
+    Caller(owner): Caller,
+    Via(invocation): Via,
+    Parameters(parameters): Parameters<PlanParameters>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let (asked, lines) = match sent(&headers)? {
+        Sent::Json => (from_json(body.text()?, parameters)?, None),
+        Sent::JsonLines => {
+            let (asked, lines) = from_lines(body.text()?, parameters)?;
+            (asked, Some(lines))
+        }
+    };
+    // Judged before anything is stored.
+    let seen = Seen::asked(None, &headers)?;
+    let request = asked.into_request(&api, owner.clone(), &headers)?;
+    let accepted = accept(&api.engine, request).await;
+    let accepted = accepted.map_err(|error| not_accepted(error, lines.as_ref(), &api))?;
+    let run = accepted.run;
+    observe::is_about(&run.id);
+
+    let links = Links::of(&api, &run.id);
+    let location = HeaderValue::try_from(&links.run).map_err(|_| Problem::of(Code::Internal))?;
+    let run_id = HeaderValue::try_from(run.id.as_str()).map_err(|_| Problem::of(Code::Internal))?;
+    let mut response = if wants_events(&headers) {
+        events::open(&api, &owner, &run.id, seen, invocation).await?
+    } else {
+        let status = match accepted.repeated {
+            true => StatusCode::OK,
+            false => StatusCode::ACCEPTED,
+        };
+        let started = Started {
+            run_id: run.id,
+            status: run.status,
+            thread_id: run.thread,
+            repeated: accepted.repeated,
+            links,
+        };
+        (status, Json(started)).into_response()
+    };
+    response.headers_mut().insert(LOCATION, location);
+    response.headers_mut().insert(RUN_ID, run_id);
+    Ok(response)
+}
+
+/// A request as it was asked for, in whichever form.
+struct Asked {
+    agent: Option<String>,
+    input: Payload,
+    thread: Option<String>,
+    turn: Option<String>,
+    ends_at: Option<String>,
+}
+
+fn from_json(text: &str, parameters: PlanParameters) -> Result<Asked, Problem> {
+    if parameters != PlanParameters::default() {
+        return Err(Problem::new(
+            Code::BadRequest,
+            "parameters in the query go with a plan as JSON Lines; put them into the JSON body",
+        ));
+    }
+    let body: StartBody = serde_json::from_str(text).map_err(bad_body)?;
+    Ok(Asked {
+        agent: body.agent,
+        input: Payload::parse(body.input.get()).map_err(bad_body)?,
+        thread: body.thread_id,
+        turn: body.turn_id,
+        ends_at: body.ends_at,
+    })
+}
+
+fn from_lines(text: &str, parameters: PlanParameters) -> Result<(Asked, PlanLines), Problem> {
+    let pace = Pace {
+        concurrency: parameters.concurrency.as_deref(),
+        rate: parameters.rate.as_deref(),
+    };
+    let lines = plan(text, pace)?;
+    let asked = Asked {
+        agent: parameters.agent,
+        input: lines.input.clone(),
+        thread: parameters.thread_id,
+        turn: parameters.turn_id,
+        ends_at: parameters.ends_at,
+    };
+    Ok((asked, lines))
+}
+
+/// The body's own fault, and where in it.
+pub(super) fn bad_body(error: serde_json::Error) -> Problem {
+    let code = match error.classify() {
+        serde_json::error::Category::Data => Code::BadRequest,
+        _ => Code::MalformedJson,
+    };
+    Problem::new(code, format!("the body can't be used: {error}"))
+        .with("line", error.line())
+        .with("column", error.column())
+}
+
+impl Asked {
+    fn into_request(self, api: &Api, owner: Owner, headers: &HeaderMap) -> Result<RunRequest, Problem> {
+        Ok(RunRequest {
+            owner,
+            agent: agent(api, self.agent)?,
+            input: self.input,
+            thread: self.thread,
+            turn: one_key(self.turn, headers)?,
+            ends_at: self.ends_at.as_deref().map(end).transpose()?,
+        })
+    }
+}
+
+fn agent(api: &Api, asked: Option<String>) -> Result<AgentName, Problem> {
+    if let Some(name) = asked {
+        return Ok(AgentName::new(name));
+    }
+    let name = AgentName::new(DEFAULT_AGENT);
+    match api.engine.agents().get(&name) {
+        Some(_) => Ok(name),
+        None => Err(Problem::new(
+            Code::BadRequest,
+            "`agent` is missing, and this deployment has no agent named `plan`",
+        )
+        .with("agents", agents(api))),
+    }
+}
+
+fn agents(api: &Api) -> Vec<&str> {
+    api.engine.agents().names().collect()
+}
+
+/// `Idempotency-Key` and `turnId` are one thing in two places.
+fn one_key(turn: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let mut header = None;
+    for value in headers.get_all(IDEMPOTENCY_KEY) {
+        let text = std::str::from_utf8(value.as_bytes())
+            .map_err(|_| Problem::new(Code::BadKey, "`Idempotency-Key` is not UTF-8").with("field", IDEMPOTENCY_KEY))?;
+        let key = unquoted(text).to_owned();
+        if header.as_ref().is_some_and(|other| *other != key) {
+            return Err(two_keys("two different `Idempotency-Key` headers"));
+        }
+        header = Some(key);
+    }
+    match (turn, header) {
+        (Some(turn), Some(header)) if turn != header => Err(two_keys(
+            "`turnId` and `Idempotency-Key` are two names of one thing, and differ",
+        )),
+        (turn, header) => Ok(turn.or(header)),
+    }
+}
+
+fn two_keys(detail: &str) -> Problem {
+    Problem::new(Code::IdempotencyKeyConflict, detail)
+}
+
+/// The header may be a structured field, whose strings stand in quotes.
+fn unquoted(text: &str) -> &str {
+    let text = text.trim();
+    text.strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+        .unwrap_or(text)
+}
+
+fn end(text: &str) -> Result<Timestamp, Problem> {
+    view::parse_rfc3339(text).map_err(|_| {
+        let detail = format!("`endsAt` has to be a time such as `2030-01-31T12:00:00Z`, not `{text}`");
+        Problem::new(Code::BadRequest, detail).with("field", "endsAt")
+    })
+}
+
+fn not_accepted(error: NotAccepted, lines: Option<&PlanLines>, api: &Api) -> Problem {
+    match &error {
+        NotAccepted::BadInput(bad) => match lines.and_then(|lines| lines.line_of(bad)) {
+            Some(line) => {
+                let detail = format!("line {line}: {}", bad.message);
+                Problem::from(error).about(detail).with("line", line)
+            }
+            None => error.into(),
+        },
+        NotAccepted::UnknownAgent(_) => Problem::from(error).with("agents", agents(api)),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,12 @@
+//! The router over an engine on the test double, as clients see it.
+
+mod doors;
+mod events;
+mod internal;
+mod lines;
+mod pages;
+mod show;
+mod start;
+mod stream;
+mod stream_faults;
+mod support;

@@ -1,0 +1,64 @@
+//! Dispatch by `Invoke`: asynchronous, and awaited until Lambda has accepted the event.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::timeout::TimeoutConfig;
+use aws_sdk_lambda::error::DisplayErrorContext;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::InvocationType;
+use outlast_engine::dispatch::{DispatchError, Dispatcher, SignedDispatch, TOKEN_HEADER};
+
+use crate::internal_event::internal_event;
+
+/// A chunk that hands off has seconds before its wall: better a failure that the sweep repairs than no answer.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(4);
+const ACCEPTED: i32 = 202;
+
+pub struct LambdaDispatcher {
+    client: Client,
+    function: String,
+    path: String,
+}
+
+impl LambdaDispatcher {
+    /// To the function of this name, whose routes begin with `base_path`.
+    pub fn new(client: &Client, function: String, base_path: &str) -> Self {
+        let timeouts = TimeoutConfig::builder()
+            .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+            .operation_timeout(TIMEOUT);
+        let config = client.config().to_builder().timeout_config(timeouts.build());
+        Self {
+            client: Client::from_conf(config.build()),
+            function,
+            path: format!("{base_path}/_process-run"),
+        }
+    }
+}
+
+#[async_trait]
+impl Dispatcher for LambdaDispatcher {
+    async fn send(&self, dispatch: &SignedDispatch) -> Result<(), DispatchError> {
+        let event = internal_event(&self.path, Some((TOKEN_HEADER, &dispatch.token)), &dispatch.body);
+        let invoke = self
+            .client
+            .invoke()
+            .function_name(&self.function)
+            .invocation_type(InvocationType::Event)
+            .payload(Blob::new(event.to_string()));
+        let refused = |why: String| DispatchError(format!("Invoke of {}: {why}", self.function));
+        let answer = invoke
+            .send()
+            .await
+            .map_err(|error| refused(DisplayErrorContext(&error).to_string()))?;
+        match answer.status_code() {
+            ACCEPTED => Ok(()),
+            status => Err(refused(format!("status {status} instead of {ACCEPTED}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

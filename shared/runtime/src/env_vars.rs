@@ -1,0 +1,144 @@
+//! Every environment variable that Outlast reads, and the only place that spells their names.
+
+/// A variable, as a person who sets it must know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    pub name: &'static str,
+    /// What is assumed without it. `None`: it must be set, or nothing is assumed; `meaning` says which.
+    pub default: Option<&'static str>,
+    pub unit: Option<&'static str>,
+    pub meaning: &'static str,
+    /// Its value is never printed.
+    pub secret: bool,
+}
+
+const PLAIN: Variable = Variable {
+    name: "",
+    default: None,
+    unit: None,
+    meaning: "",
+    secret: false,
+};
+
+pub const RUNS_TABLE: Variable = Variable {
+    name: "OUTLAST_RUNS_TABLE",
+    default: Some("outlast-runs"),
+    meaning: "The DynamoDB table of runs, threads and idempotency keys.",
+    ..PLAIN
+};
+
+pub const EVENTS_TABLE: Variable = Variable {
+    name: "OUTLAST_EVENTS_TABLE",
+    default: Some("outlast-events"),
+    meaning: "The DynamoDB table of event logs.",
+    ..PLAIN
+};
+
+pub const DISPATCH: Variable = Variable {
+    name: "OUTLAST_DISPATCH",
+    default: Some("lambda"),
+    meaning: "How work gets to the background: `lambda` invokes a function asynchronously.",
+    ..PLAIN
+};
+
+pub const BACKGROUND_FUNCTION: Variable = Variable {
+    name: "OUTLAST_BACKGROUND_FUNCTION",
+    meaning: "Under `lambda` dispatch: the name of the background function, with its alias if it has one. Must be set.",
+    ..PLAIN
+};
+
+pub const DISPATCH_SECRET: Variable = Variable {
+    name: "OUTLAST_DISPATCH_SECRET",
+    unit: Some("at least 32 bytes"),
+    meaning: "Signs dispatches. The same for all functions of a deployment. Must be set.",
+    secret: true,
+    ..PLAIN
+};
+
+pub const DISPATCH_SECRET_PREVIOUS: Variable = Variable {
+    name: "OUTLAST_DISPATCH_SECRET_PREVIOUS",
+    unit: Some("at least 32 bytes"),
+    meaning: "While secrets are rotated: the one before, which is still accepted and no longer signs.",
+    secret: true,
+    ..PLAIN
+};
+
+pub const FOREGROUND_SOFT_CAP: Variable = Variable {
+    name: "OUTLAST_FOREGROUND_SOFT_CAP",
+    default: Some("40"),
+    unit: Some("seconds, from 1"),
+    meaning: "How long a foreground invocation works or streams before it hands off. It lowers the default and never \
+              raises it.",
+    ..PLAIN
+};
+
+pub const BACKGROUND_SOFT_CAP: Variable = Variable {
+    name: "OUTLAST_BACKGROUND_SOFT_CAP",
+    default: Some("780"),
+    unit: Some("seconds, from 1"),
+    meaning: "How long a background invocation works before it hands off. It lowers the default and never raises it.",
+    ..PLAIN
+};
+
+pub const IDENTITY: Variable = Variable {
+    name: "OUTLAST_IDENTITY",
+    meaning: "Who callers are: `none` takes everyone for the owner `local`, and is refused unless the tables are on \
+              loopback. Must be set.",
+    ..PLAIN
+};
+
+pub const BASE_PATH: Variable = Variable {
+    name: "OUTLAST_BASE_PATH",
+    default: Some(""),
+    meaning: "What every route begins with, such as `/agents`; without a slash at its end.",
+    ..PLAIN
+};
+
+pub const LOG: Variable = Variable {
+    name: "OUTLAST_LOG",
+    default: Some(crate::telemetry::DEFAULT_FILTER),
+    meaning: "What is logged, as `level` or `crate=level`, separated by commas.",
+    ..PLAIN
+};
+
+pub const LEASE: Variable = Variable {
+    name: "OUTLAST_LEASE",
+    default: Some("30"),
+    unit: Some("seconds, from 1 to 60"),
+    meaning: "For tests and emulators: how long a holder's lease lasts without a heartbeat.",
+    ..PLAIN
+};
+
+pub const BEAT: Variable = Variable {
+    name: "OUTLAST_BEAT",
+    default: Some("5"),
+    unit: Some("seconds, from 0.05 to 20"),
+    meaning: "For tests and emulators: the time between heartbeats. Three of it must be less than a lease.",
+    ..PLAIN
+};
+
+pub const REDISPATCH_AFTER: Variable = Variable {
+    name: "OUTLAST_REDISPATCH_AFTER",
+    default: Some("60"),
+    unit: Some("seconds, from 0.05 to 60"),
+    meaning: "For tests and emulators: how long a dispatch may go without a claim before the first repetition.",
+    ..PLAIN
+};
+
+/// All of them, in the order in which the documentation lists them.
+pub const ALL: [Variable; 14] = [
+    RUNS_TABLE,
+    EVENTS_TABLE,
+    DISPATCH,
+    BACKGROUND_FUNCTION,
+    DISPATCH_SECRET,
+    DISPATCH_SECRET_PREVIOUS,
+    FOREGROUND_SOFT_CAP,
+    BACKGROUND_SOFT_CAP,
+    IDENTITY,
+    BASE_PATH,
+    LOG,
+    LEASE,
+    BEAT,
+    REDISPATCH_AFTER,
+];

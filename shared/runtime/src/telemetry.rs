@@ -1,0 +1,60 @@
+//! What a process says of itself: JSON where machines read it, lines for people elsewhere. Always on stderr: stdout
+//! belongs to a program's own output, and Lambda takes both.
+
+use std::io::{self, IsTerminal as _};
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One JSON object a line.
+    Json,
+    Human,
+}
+
+/// What is said without a filter: our own progress, and of libraries only what is wrong.
+pub const DEFAULT_FILTER: &str = "info,aws_config=warn,aws_smithy_runtime=warn,hyper=warn,lambda_runtime=warn";
+
+/// Checks a filter without installing it.
+pub fn check_filter(filter: &str) -> Result<(), ParseError> {
+    EnvFilter::builder().parse(filter).map(|_| ())
+}
+
+/// Once a process, by its `main`. A second call, as tests make it, changes nothing.
+pub fn init(format: Format, filter: Option<&str>) {
+    let filter = EnvFilter::builder().parse_lossy(filter.unwrap_or(DEFAULT_FILTER));
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr);
+    let installed = match format {
+        Format::Json => subscriber
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .try_init(),
+        Format::Human => subscriber
+            .with_ansi(io::stderr().is_terminal())
+            .with_target(false)
+            .try_init(),
+    };
+    drop(installed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_a_filter_and_nonsense_is_none() {
+        check_filter(DEFAULT_FILTER).unwrap();
+        check_filter("outlast_engine=debug").unwrap();
+        assert!(check_filter("info,a=loud").is_err());
+    }
+
+    #[test]
+    fn a_second_start_is_harmless() {
+        init(Format::Json, None);
+        init(Format::Human, Some("warn"));
+    }
+}

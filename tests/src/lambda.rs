@@ -1,0 +1,152 @@
+//! AWS Lambda on loopback, for the real binaries of functions: what their processes see of it is the Runtime API.
+//!
+//! As on Lambda, a process takes one invocation at a time, and is frozen between two; an invocation goes to an idle
+//! process or starts another; at a function's timeout its process is killed, and told of that deadline beforehand. An
+//! asynchronous invocation is answered 202 and queued. Beyond that a test loses, repeats and replays deliveries, sends
+//! nonsense deadlines, kills, freezes and thaws.
+//!
+//! - [`deployment`]: both functions of Outlast on it, with a database
+//! - [`function`], [`environment`]: a function and its processes
+//! - [`answer`], [`event`]: HTTP, as functions speak it
+//! - [`runtime_api`], [`invoke_api`], [`url`]: the three ways in and out
+
+pub mod answer;
+pub mod deployment;
+pub mod environment;
+pub mod event;
+pub mod function;
+mod invoke_api;
+mod runtime_api;
+mod url;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use crate::wait::after;
+pub use answer::{Answer, Failure};
+pub use function::{Deadline, Function, Settings};
+
+/// A Lambda with its functions. It lives as long as the test's runtime, and its processes with it.
+pub struct Lambda {
+    endpoint: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    functions: BTreeMap<String, Arc<Function>>,
+    events: Vec<Event>,
+    lose: usize,
+    repeat_after: Vec<Duration>,
+}
+
+/// An asynchronous invocation that was answered 202.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub function: String,
+    pub payload: Bytes,
+    /// What its deliveries came to: what a 200 said, or why there was none.
+    pub outcomes: Vec<Result<Value, Failure>>,
+}
+
+impl Lambda {
+    pub async fn start() -> Arc<Lambda> {
+        let (endpoint, listener) = listen().await;
+        let lambda = Arc::new(Lambda {
+            endpoint,
+            state: Mutex::default(),
+        });
+        invoke_api::serve(listener, lambda.clone());
+        lambda
+    }
+
+    /// Its API, for an SDK's `endpoint_url`.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    pub fn deploy(&self, settings: Settings) -> Arc<Function> {
+        let name = settings.name.clone();
+        let function = Arc::new(Function::new(settings));
+        self.lock().functions.insert(name, function.clone());
+        function
+    }
+
+    /// A public URL of the function, on loopback.
+    pub async fn url(&self, function: &Arc<Function>) -> String {
+        let (url, listener) = listen().await;
+        url::serve(listener, function.clone());
+        url
+    }
+
+    /// The next `count` events are accepted and never delivered.
+    pub fn lose(&self, count: usize) {
+        self.lock().lose = count;
+    }
+
+    /// From now on each event is delivered again after each of these times.
+    pub fn repeat_after(&self, times: &[Duration]) {
+        self.lock().repeat_after = times.to_vec();
+    }
+
+    /// All that were accepted so far.
+    pub fn events(&self) -> Vec<Event> {
+        self.lock().events.clone()
+    }
+
+    /// Accepts an event: 202.
+    fn accept(self: &Arc<Self>, function: &str, payload: Bytes) {
+        let (index, times) = {
+            let mut state = self.lock();
+            state.events.push(Event {
+                function: function.to_owned(),
+                payload,
+                outcomes: Vec::new(),
+            });
+            let index = state.events.len() - 1;
+            if state.lose > 0 {
+                state.lose -= 1;
+                return;
+            }
+            let again = state.repeat_after.iter().copied();
+            (index, [Duration::ZERO].into_iter().chain(again).collect::<Vec<_>>())
+        };
+        for time in times {
+            let lambda = self.clone();
+            tokio::spawn(async move {
+                after(time).await;
+                let _ = lambda.deliver(index).await;
+            });
+        }
+    }
+
+    /// Delivers an accepted event, once more or at last; returns when the function has dealt with it.
+    pub async fn deliver(&self, index: usize) -> Result<Value, Failure> {
+        let event = self.lock().events[index].clone();
+        let function = self.function(&event.function).expect("the function is deployed");
+        let outcome = match function.invoke(event.payload).await {
+            Ok(answer) => answer.said().await,
+            Err(failure) => Err(failure),
+        };
+        self.lock().events[index].outcomes.push(outcome.clone());
+        outcome
+    }
+
+    fn function(&self, name: &str) -> Option<Arc<Function>> {
+        self.lock().functions.get(name).cloned()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn listen() -> (String, tokio::net::TcpListener) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("the address of a bound listener");
+    (format!("http://{address}"), listener)
+}

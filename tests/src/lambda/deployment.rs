@@ -1,0 +1,224 @@
+//! Outlast, deployed: both functions, a database, a public URL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType};
+use outlast_core::limits::Timing;
+use outlast_engine::seams::Seams;
+use outlast_runtime::env_vars as vars;
+use outlast_runtime::internal_event::internal_event;
+use outlast_store::dynamodb::create_tables;
+use outlast_store::schema::TableNames;
+use serde_json::Value;
+
+use super::{Deadline, Function, Lambda, Settings};
+use crate::dev::program;
+use crate::embedded::Embedded;
+use crate::wait::wait_until;
+
+/// How long a test waits for what should take a second or two: everything else may run beside it.
+const PATIENCE: Duration = Duration::from_secs(120);
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The programs, by name.
+    pub foreground: &'static str,
+    pub background: &'static str,
+    pub background_timeout: Duration,
+    pub background_deadline: Deadline,
+    /// Lambda's own is 30 s: too long to wait for.
+    pub timing: Timing,
+    /// Variables besides, for both.
+    pub variables: Vec<(&'static str, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            foreground: "foreground",
+            background: "background",
+            background_timeout: Duration::from_secs(900),
+            background_deadline: Deadline::True,
+            timing: Timing::LOCAL,
+            variables: Vec::new(),
+        }
+    }
+}
+
+pub struct Deployment {
+    pub lambda: Arc<Lambda>,
+    pub foreground: Arc<Function>,
+    pub background: Arc<Function>,
+    pub database: Embedded,
+    /// The public URL of the foreground.
+    pub url: String,
+    client: reqwest::Client,
+}
+
+impl Deployment {
+    pub async fn start(options: Options) -> Deployment {
+        let database = Embedded::start();
+        let seams: Seams = outlast_runtime::seams::machine();
+        create_tables(&database.client(), &TableNames::default(), &seams)
+            .await
+            .expect("tables");
+        let lambda = Lambda::start().await;
+        let function = |name: &str, program_name: &str, timeout, deadline| {
+            lambda.deploy(Settings {
+                name: name.to_owned(),
+                program: program(program_name),
+                environment: environment(name, &options, &database, &lambda),
+                timeout,
+                deadline,
+            })
+        };
+        let minute = Duration::from_secs(60);
+        let foreground = function("foreground", options.foreground, minute, Deadline::True);
+        let wall = options.background_timeout;
+        let background = function("background", options.background, wall, options.background_deadline);
+        let url = lambda.url(&foreground).await;
+        Deployment {
+            lambda,
+            foreground,
+            background,
+            database,
+            url,
+            client: reqwest::Client::new(),
+        }
+    }
+
+    /// A table of the user's, with a text as its key.
+    pub async fn make_table(&self, name: &str, key: &str) {
+        let text = AttributeDefinition::builder()
+            .attribute_name(key)
+            .attribute_type(ScalarAttributeType::S);
+        let hash = KeySchemaElement::builder().attribute_name(key).key_type(KeyType::Hash);
+        let client = self.database.client();
+        let make = client
+            .create_table()
+            .table_name(name)
+            .attribute_definitions(text.build().expect("an attribute"))
+            .key_schema(hash.build().expect("a key"))
+            .billing_mode(BillingMode::PayPerRequest);
+        make.send().await.expect("a table");
+    }
+
+    /// Starts a run of a plan; its id.
+    pub async fn start_run(&self, plan: &Value) -> String {
+        let body = serde_json::json!({ "agent": "plan", "input": plan });
+        let (status, answer) = self.post("/api/v1/runs", &body).await;
+        assert_eq!(status, 202, "{answer}");
+        answer["runId"].as_str().expect("a run's id").to_owned()
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let request = self.client.post(format!("{}{path}", self.url)).json(body);
+        answer(request).await
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        let request = self.client.get(format!("{}{path}", self.url));
+        answer(request.header("accept", "application/json")).await
+    }
+
+    pub async fn show(&self, run: &str) -> Value {
+        let (status, shown) = self.get(&format!("/api/v1/runs/{run}")).await;
+        assert_eq!(status, 200, "{shown}");
+        shown
+    }
+
+    /// The log from its beginning.
+    pub async fn log(&self, run: &str) -> Vec<Value> {
+        let mut log = Vec::new();
+        let mut after = 0;
+        loop {
+            let (status, read) = self.get(&format!("/api/v1/runs/{run}/events?after={after}")).await;
+            assert_eq!(status, 200, "{read}");
+            log.extend(read["events"].as_array().expect("events").iter().cloned());
+            after = read["next"].as_u64().expect("a cursor");
+            if read["more"] != true {
+                return log;
+            }
+        }
+    }
+
+    /// One tick of the schedule: what it did.
+    pub async fn sweep(&self) -> Value {
+        let event = internal_event("/_sweep", None, "").to_string();
+        let answer = self.background.invoke(event.into()).await.expect("a sweep");
+        assert_eq!(answer.status, 200);
+        answer.json().await
+    }
+
+    /// Waits until the run's log satisfies this; the log.
+    pub async fn logged(&self, run: &str, what: &str, mut holds: impl FnMut(&[Value]) -> bool) -> Vec<Value> {
+        let mut log = Vec::new();
+        wait_until(what, PATIENCE, async || {
+            log = self.log(run).await;
+            holds(&log)
+        })
+        .await;
+        log
+    }
+
+    /// The same, with the schedule at work.
+    pub async fn logged_with_sweeps(
+        &self,
+        run: &str,
+        what: &str,
+        mut holds: impl FnMut(&[Value]) -> bool,
+    ) -> Vec<Value> {
+        let mut log = Vec::new();
+        wait_until(what, PATIENCE, async || {
+            self.sweep().await;
+            log = self.log(run).await;
+            holds(&log)
+        })
+        .await;
+        log
+    }
+}
+
+/// What a log's events are, in order.
+pub fn kinds(log: &[Value]) -> Vec<&str> {
+    log.iter()
+        .map(|event| event["type"].as_str().expect("a type"))
+        .collect()
+}
+
+async fn answer(request: reqwest::RequestBuilder) -> (u16, Value) {
+    let response = request.send().await.expect("an answer");
+    let status = response.status().as_u16();
+    let text = response.text().await.expect("a whole answer");
+    (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
+
+fn environment(name: &str, options: &Options, database: &Embedded, lambda: &Lambda) -> Vec<(String, String)> {
+    let seconds = |duration: Duration| duration.as_secs_f64().to_string();
+    let timing = options.timing;
+    let mut variables = vec![
+        ("AWS_LAMBDA_FUNCTION_NAME", name.to_owned()),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256".into()),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST".into()),
+        ("AWS_LAMBDA_LOG_GROUP_NAME", format!("/aws/lambda/{name}")),
+        ("AWS_LAMBDA_LOG_STREAM_NAME", "test".into()),
+        ("AWS_REGION", "us-east-1".into()),
+        ("AWS_ACCESS_KEY_ID", "test".into()),
+        ("AWS_SECRET_ACCESS_KEY", "test".into()),
+        ("AWS_ENDPOINT_URL_DYNAMODB", database.endpoint()),
+        ("AWS_ENDPOINT_URL_LAMBDA", lambda.endpoint().to_owned()),
+        (vars::BACKGROUND_FUNCTION.name, "background".into()),
+        (vars::DISPATCH_SECRET.name, SECRET.into()),
+        (vars::IDENTITY.name, "none".into()),
+        (vars::LEASE.name, seconds(timing.lease)),
+        (vars::BEAT.name, seconds(timing.beat)),
+        (vars::REDISPATCH_AFTER.name, seconds(timing.redispatch_after)),
+    ];
+    variables.extend(options.variables.iter().cloned());
+    variables
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
