@@ -348,9 +348,7 @@ impl Table for MemoryTable {
                 Some(_) => fate.behind.max(state.indexes_behind),
                 None => fate.behind.max(state.reads_behind),
             };
-            if query.consistent {
-                queries::answer(&state.items, query, state.query_bytes)
-            } else if behind == 0 && state.hidden.is_empty() {
+            if query.consistent || (behind == 0 && state.hidden.is_empty()) {
                 queries::answer(&state.items, query, state.query_bytes)
             } else {
                 queries::answer(&state.view(behind, query.index.is_none()), query, state.query_bytes)

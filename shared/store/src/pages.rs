@@ -165,8 +165,18 @@ pub(crate) fn parts_of(item: &Item) -> Option<&str> {
     events.iter().any(apart).then(|| text_of(item, "write_id"))?
 }
 
+/// No seq comes near it; what is stored may be anything.
+const LARGEST_SEQ: u64 = 1 << 53;
+
 pub(crate) fn first_seq_of(item: &Item) -> Option<u64> {
-    number_of(item, "first_seq")
+    number_of(item, "first_seq").filter(|first| *first <= LARGEST_SEQ)
+}
+
+/// As the page says it, if it can be: an event takes some bytes of a page.
+pub(crate) fn last_seq_of(item: &Item) -> Option<u64> {
+    let first = first_seq_of(item)?;
+    let most = first + MAX_PAGE_BYTES as u64;
+    number_of(item, "last_seq").filter(|last| (first..most).contains(last))
 }
 
 pub(crate) fn decode_page(run_id: &RunId, mut item: Item, parts: &Parts) -> Result<Page, StoreError> {

@@ -113,7 +113,31 @@ pub(crate) fn decode_run(id: &RunId, mut item: Item) -> Result<Run, StoreError> 
             run.id
         )));
     }
+    if !counts_on(&run) {
+        let what = format!("the row of run {id} has a number that can't be");
+        return Err(StoreError::Corrupt(what));
+    }
     Ok(run)
+}
+
+/// No number that is counted on from is near the end of its type.
+fn counts_on(run: &Run) -> bool {
+    let (counters, cost) = (&run.counters, &run.cost);
+    let counts = [
+        run.version,
+        run.epoch,
+        run.dispatch.attempts,
+        counters.chunks,
+        counters.crashes,
+        counters.crashes_in_a_row,
+        counters.committed_at_crash,
+        counters.stalled,
+        cost.write_requests,
+        cost.read_requests,
+        cost.write_deci_units,
+        cost.read_deci_units,
+    ];
+    counts.iter().all(|count| *count <= u64::MAX / 2) && run.expires_at.is_none_or(|at| at.checked_mul(1000).is_some())
 }
 
 /// What code of a later schema wrote is left alone; what names no schema was not written by us.

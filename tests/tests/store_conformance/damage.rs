@@ -16,6 +16,8 @@ fn odd_values() -> Vec<AttributeValue> {
         AttributeValue::Null(true),
         AttributeValue::Bool(true),
         number(-1),
+        number(u64::MAX),
+        number(i64::MAX),
         number(i128::from(u64::MAX) * 1_000_000),
         AttributeValue::N("1.5".into()),
         AttributeValue::N("1E+120".into()),

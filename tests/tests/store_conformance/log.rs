@@ -78,6 +78,11 @@ pub fn every_kind() -> Vec<EventBody> {
         EventBody::StepUnknown { key: key(), attempt: 1 },
         EventBody::AutoContinue {
             reason: ContinueReason::RunTimeout,
+            interrupted: vec![],
+        },
+        EventBody::AutoContinue {
+            reason: ContinueReason::LeaseInDoubt,
+            interrupted: vec![key(), StepKey::new("b")],
         },
         EventBody::RunParked { until: Some(at(1)) },
         EventBody::RunParked { until: None },

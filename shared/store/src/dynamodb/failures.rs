@@ -1,7 +1,7 @@
 //! What the SDK's errors mean, reason by reason.
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::CancellationReason;
 
 use crate::table::{Failure, Reason};
@@ -16,10 +16,16 @@ where
             let code = service.err().code().unwrap_or_default();
             by_code(code, status, service.err().message().unwrap_or_default())
         }
-        SdkError::ConstructionFailure(_) => Failure::Rejected(DisplayErrorContext(error).to_string()),
+        SdkError::ConstructionFailure(_) => Failure::Rejected(chain(error)),
         // A request that has no answer, or one that can't be read, may have been done.
-        _ => Failure::Unavailable(DisplayErrorContext(error).to_string()),
+        _ => Failure::Unavailable(chain(error)),
     }
+}
+
+/// What an error and its causes say. Not their `Debug`, which may show what was sent and received.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }
 
 fn by_code(code: &str, status: u16, message: &str) -> Failure {

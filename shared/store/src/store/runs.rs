@@ -40,8 +40,7 @@ impl Store {
         let row = row_update(before, after)?;
         let page = encode_page(page)?;
         self.put_parts(&page).await?;
-        let (page, page_item) = page_put(page);
-        let mut writes = vec![row, page];
+        let mut writes = vec![row, page_put(page)];
         if after.status.is_terminal() && !before.status.is_terminal() {
             writes.push(free_thread(after)?);
         }
@@ -52,8 +51,8 @@ impl Store {
             };
             let (row, page) = (reasons.next(), reasons.next());
             // The page never changes: it tells even if the row went on since.
-            if let Some(Reason::ConditionFailed(Some(stands))) = &page
-                && is_same(stands, &page_item)
+            if let Some(Reason::ConditionFailed(stands)) = &page
+                && has_landed(&writes[1], stands.as_ref())
             {
                 return Ok(RowAndPageWrite::Landed(landed(before, after)));
             }
@@ -105,14 +104,20 @@ impl Store {
     }
 }
 
-/// The write of a page, and the item to compare with what may stand there.
-pub(super) fn page_put(page: StoredPage) -> (Write, Item) {
-    let write = Write {
+pub(super) fn page_put(page: StoredPage) -> Write {
+    Write {
         key: page.key,
-        action: Action::Put(page.item.clone()),
+        action: Action::Put(page.item),
         condition: Condition::NotExists,
-    };
-    (write, page.item)
+    }
+}
+
+/// Whether what stands there is what this write was to put.
+pub(super) fn has_landed(put: &Write, stands: Option<&Item>) -> bool {
+    match (&put.action, stands) {
+        (Action::Put(ours), Some(stands)) => is_same(stands, ours),
+        _ => false,
+    }
 }
 
 fn row_update(before: &Run, after: &Run) -> Result<Write, StoreError> {

@@ -1,4 +1,5 @@
-//! What needs the fault script of the test double. What every table must do is in the conformance suite.
+//! What needs the fault script of the test double. What every table must do is in the conformance suite of the crate
+//! `outlast-tests`.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -10,11 +11,17 @@ use outlast_core::{
     AgentName, Executor, Owner, Payload, RunId, ThreadKey, Timestamp, Totals, TurnKey, WriteId, Writer,
 };
 
-use super::*;
-use crate::memory::MemoryTable;
+mod reads;
+mod retries;
 
+use super::*;
+use crate::memory::{Effect, Fault, Kind, MemoryTable, Request, gate};
+use crate::schema::DUE_SHARDS;
+use crate::table::{Item, Key, Reason, number};
+
+/// Notes how long it should have waited.
 #[derive(Default)]
-pub(super) struct NoWait {
+struct NoWait {
     waits: Mutex<Vec<Duration>>,
 }
 
@@ -77,44 +84,205 @@ fn acceptance(number: u8) -> Acceptance {
     }
 }
 
-fn store() -> (MemoryTable, Store) {
-    let table = MemoryTable::new();
-    let store = Store::new(Arc::new(table.clone()), Arc::new(NoWait::default()));
-    (table, store)
+struct Bench {
+    table: MemoryTable,
+    pause: Arc<NoWait>,
+    store: Store,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (table, pause) = (MemoryTable::new(), Arc::new(NoWait::default()));
+        let store = Store::new(Arc::new(table.clone()), pause.clone());
+        Self { table, pause, store }
+    }
+
+    /// With an accepted run.
+    fn accepted() -> (Self, Run) {
+        let bench = Self::new();
+        let new = acceptance(1);
+        assert_eq!(block_on(bench.store.accept(&new, at(0))), Ok(Accepted::Landed));
+        bench.table.forget_requests();
+        (bench, new.run)
+    }
+
+    fn fault(&self, kind: Kind, part: &str, effect: Effect, times: usize) {
+        self.table.fault(Fault::on(kind, part, effect).times(times));
+    }
+
+    fn waits(&self) -> Vec<u128> {
+        self.pause
+            .waits
+            .lock()
+            .unwrap()
+            .iter()
+            .map(Duration::as_millis)
+            .collect()
+    }
+}
+
+fn claimed(run: &Run, write_id: &str) -> Run {
+    Run {
+        epoch: run.epoch + 1,
+        write_id: WriteId::new(write_id),
+        ..run.clone()
+    }
+}
+
+fn page(run: &Run, first_seq: u64, write_id: &str, body: EventBody) -> Page {
+    Page {
+        write_id: WriteId::new(write_id),
+        events: vec![Event {
+            seq: first_seq,
+            at: at(1),
+            body,
+        }],
+        ..acceptance_of(run)
+    }
+}
+
+fn acceptance_of(run: &Run) -> Page {
+    Page {
+        run_id: run.id.clone(),
+        ..acceptance(1).page
+    }
+}
+
+fn ended(run: &Run) -> (Run, Page) {
+    let after = Run {
+        status: outlast_core::Status::Completed,
+        due_at: None,
+        write_id: WriteId::new("end"),
+        ..run.clone()
+    };
+    let outcome = outlast_core::Outcome {
+        reason: None,
+        totals: Totals::default(),
+        failures_handled: 0,
+        remaining: 0,
+        remainder_digest: None,
+        remainder: vec![],
+        verification: None,
+        error: None,
+        value: None,
+    };
+    let last = page(run, 2, "end", EventBody::terminal(outcome));
+    (after, last)
+}
+
+fn row_key(run: &RunId) -> Key {
+    Key::Row {
+        pk: format!("run#{run}"),
+        sk: "meta".into(),
+    }
 }
 
 #[test]
-fn the_happy_path() {
-    block_on(async {
-        let (_, store) = store();
-        let accepted = acceptance(1);
-        let id = &accepted.run.id;
-        assert_eq!(store.accept(&accepted, at(0)).await, Ok(Accepted::Landed));
-        let run = store.load_run(id).await.unwrap().unwrap();
-        assert_eq!(run, accepted.run);
-        assert_eq!(store.tail_page(id).await, Ok(Some(accepted.page.clone())));
-        let slice = store.read_pages(id, 1, false).await.unwrap();
-        assert_eq!((slice.pages, slice.next), (vec![accepted.page.clone()], None));
-        let wire = store.read_wire_events(id, 1, true).await.unwrap();
-        assert_eq!(
-            wire.events[0].json,
-            outlast_core::event::wire_json(&accepted.page.events[0])
-        );
-        let mut after = run.clone();
-        after.epoch = 1;
-        after.write_id = WriteId::new("w2");
-        let RowWrite::Landed(run) = store.write_run(&run, &after).await.unwrap() else {
-            panic!("it lands");
+fn lost_replies_of_writes_land_once() {
+    let (bench, run) = Bench::accepted();
+    bench.fault(Kind::Write, "run#", Effect::LoseReply, 1);
+    let after = claimed(&run, "w2");
+    let expected = Run {
+        version: 2,
+        ..after.clone()
+    };
+    assert_eq!(
+        block_on(bench.store.write_run(&run, &after)),
+        Ok(RowWrite::Landed(Box::new(expected.clone())))
+    );
+    assert_eq!(block_on(bench.store.load_run(&run.id)), Ok(Some(expected)));
+
+    bench.fault(Kind::Write, "events/", Effect::LoseReply, 2);
+    let second = page(&run, 2, "p2", EventBody::RunPaused);
+    assert_eq!(block_on(bench.store.put_page(&second)), Ok(PagePut::Landed));
+    assert_eq!(block_on(bench.store.tail_page(&run.id)), Ok(Some(second)));
+    assert_eq!(
+        bench
+            .table
+            .requests()
+            .iter()
+            .filter(|request| request.is_write())
+            .count(),
+        2 + 3
+    );
+}
+
+#[test]
+fn lost_replies_of_transactions_land_once() {
+    let bench = Bench::new();
+    let new = acceptance(1);
+    bench.fault(Kind::Transact, "run#", Effect::LoseReply, 1);
+    assert_eq!(block_on(bench.store.accept(&new, at(0))), Ok(Accepted::Landed));
+    bench.fault(Kind::Transact, "run#", Effect::LoseReply, 3);
+    let (after, last) = ended(&new.run);
+    let landed = block_on(bench.store.write_run_with_page(&new.run, &after, &last)).unwrap();
+    assert_eq!(landed, RowAndPageWrite::Landed(Box::new(Run { version: 2, ..after })));
+    let log = block_on(bench.store.read_pages(&new.run.id, 1, true)).unwrap();
+    assert_eq!(log.pages, [new.page, last]);
+}
+
+#[test]
+fn a_lost_reply_is_known_although_the_row_went_on() {
+    let (bench, run) = Bench::accepted();
+    let (gate, turnstile) = gate();
+    let paused = page(&run, 2, "p2", EventBody::RunPaused);
+    bench
+        .table
+        .fault(Fault::on(Kind::Transact, "run#", Effect::HoldReply(turnstile)));
+    let held = claimed(&run, "w2");
+    let slow = bench.store.write_run_with_page(&run, &held, &paused);
+    let quick = async {
+        gate.arrived().await;
+        let landed = Run {
+            version: 2,
+            ..held.clone()
         };
-        assert_eq!((run.version, store.load_run(id).await.unwrap()), (2, Some(*run)));
-        assert_eq!(
-            store
-                .list_runs(&Owner::new("local"), 10, None)
-                .await
-                .unwrap()
-                .runs
-                .len(),
-            1
-        );
-    });
+        let write = bench.store.write_run(&landed, &claimed(&landed, "w3")).await;
+        assert!(matches!(write, Ok(RowWrite::Landed(_))), "{write:?}");
+        gate.open();
+    };
+    let (slow, ()) = block_on(futures::future::join(slow, quick));
+    assert!(matches!(slow, Ok(RowAndPageWrite::Landed(_))), "{slow:?}");
+    let again = block_on(bench.store.write_run_with_page(&run, &held, &paused));
+    assert_eq!(again, slow, "a repeated one too");
+    assert_eq!(block_on(bench.store.load_run(&run.id)).unwrap().unwrap().version, 3);
+}
+
+#[test]
+fn a_request_that_is_held_meets_what_came_before_it() {
+    let (bench, run) = Bench::accepted();
+    let (gate, turnstile) = gate();
+    bench
+        .table
+        .fault(Fault::on(Kind::Write, "run#", Effect::HoldRequest(turnstile)));
+    let (late, first) = (claimed(&run, "late"), claimed(&run, "first"));
+    let slow = bench.store.write_run(&run, &late);
+    let quick = async {
+        gate.arrived().await;
+        let write = bench.store.write_run(&run, &first).await;
+        gate.open();
+        write
+    };
+    let (slow, quick) = block_on(futures::future::join(slow, quick));
+    let Ok(RowWrite::Landed(winner)) = quick else {
+        panic!("the first one lands");
+    };
+    assert_eq!(slow, Ok(RowWrite::Changed(Some(winner))));
+}
+
+#[test]
+fn e15_nothing_is_written_in_batches() {
+    for source in [include_str!("../dynamodb.rs"), include_str!("../records.rs")] {
+        assert!(!source.contains("batch_write"), "a batch may come back unprocessed");
+    }
+}
+
+#[test]
+fn each_clone_with_a_meter_counts_for_itself() {
+    let (bench, run) = Bench::accepted();
+    let before = bench.store.cost();
+    let chunk = bench.store.metered();
+    assert!(block_on(chunk.load_run(&run.id)).unwrap().is_some());
+    assert_eq!((chunk.cost().read_requests, bench.store.cost()), (1, before));
+    assert!(before.write_deci_units >= 80, "a transaction of four items: {before:?}");
 }

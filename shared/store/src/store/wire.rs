@@ -10,7 +10,7 @@ use tracing::warn;
 use super::log::{at_most, pages_from};
 use super::{CORRUPT, Store, StoreError, WireEvent, WireSlice};
 use crate::blobs::{self, Parts};
-use crate::pages::first_seq_of;
+use crate::pages::{first_seq_of, last_seq_of};
 use crate::rows::check_schema;
 use crate::table::{Item, Range, number_of};
 
@@ -40,7 +40,7 @@ impl Store {
                 .flatten()
                 .map(|next| next.saturating_sub(1));
             let from = events.len();
-            page_events(item, &parts, before_next, &mut events);
+            page_events(item, &parts, before_next, consistent, &mut events);
             for event in events[from..].iter().filter(|event| event.kind == CORRUPT) {
                 warn!(run = %id, event = event.json, "a part of a log can't be read");
             }
@@ -64,36 +64,33 @@ impl Store {
     /// Consistent: the log's last seq, 0 if there is no page. The last page itself may be unreadable.
     pub async fn last_seq(&self, id: &RunId) -> Result<u64, StoreError> {
         let item = self.last_item(id, Range::All, true).await?;
-        Ok(item.map_or(0, |item| {
-            number_of(&item, "last_seq").or(first_seq_of(&item)).unwrap_or_default()
-        }))
+        Ok(item.map_or(0, |item| last_seq_of(&item).or(first_seq_of(&item)).unwrap_or_default()))
     }
 }
 
-/// The events of a page; `before_next` is the seq before the next page, if one was read.
-fn page_events(mut item: Item, parts: &Parts, before_next: Option<u64>, events: &mut Vec<WireEvent>) {
+/// The events of a page. `before_next` is the seq before the next page that was read, if one was.
+fn page_events(mut item: Item, parts: &Parts, before_next: Option<u64>, consistent: bool, events: &mut Vec<WireEvent>) {
     let first_seq = first_seq_of(&item).unwrap_or_default();
     let ended = item.get("ended") == Some(&AttributeValue::Bool(true));
-    let named_last: Option<u64> = number_of(&item, "last_seq").filter(|last| *last >= first_seq);
+    let said_last = last_seq_of(&item).map(|last| before_next.map_or(last, |before| last.min(before)));
     let stored = match item.remove("events") {
         Some(AttributeValue::L(stored)) if !stored.is_empty() => stored,
         _ => {
-            let last = named_last.or(before_next).unwrap_or(first_seq);
+            // If it doesn't say how far it goes: to the next page, unless one between may be unseen as yet.
+            let last = said_last.or(before_next.filter(|_| consistent)).unwrap_or(first_seq);
             events.push(placeholder(first_seq, last, ended, "a page without a list of events"));
             return;
         }
     };
-    let last_seq = first_seq + stored.len() as u64 - 1;
+    let stored_last = first_seq + stored.len() as u64 - 1;
+    let lacking = said_last.filter(|last| *last > stored_last);
     for (event, seq) in stored.into_iter().zip(first_seq..) {
-        let is_last = seq == last_seq;
-        events.push(match wire_event(event, seq, ended && is_last, parts) {
-            Ok(event) => event,
-            Err(what) => placeholder(seq, seq, ended && is_last, &what),
-        });
+        let ends = ended && seq == stored_last && lacking.is_none();
+        let event = wire_event(event, seq, ends, parts);
+        events.push(event.unwrap_or_else(|what| placeholder(seq, seq, ends, &what)));
     }
-    // Fewer events than the page says it has: those that lack are named too.
-    if let Some(last) = named_last.or(before_next).filter(|last| *last > last_seq) {
-        events.push(placeholder(last_seq + 1, last, ended, "a page that lacks events"));
+    if let Some(last) = lacking {
+        events.push(placeholder(stored_last + 1, last, ended, "a page that lacks events"));
     }
 }
 
