@@ -36,7 +36,7 @@ pub struct Server {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Import a real table while its server is killed and started again; about half a minute, nothing is left behind
+    /// Import a real table while its server is killed and started again; about 15 seconds, nothing is left behind
     Demo,
     Dev(DevOptions),
     /// Start a run and follow it to its end

@@ -2,12 +2,13 @@
 
 use crate::client::Client;
 use crate::exit::Exit;
-use crate::progress::{Progress, Screen, say, statement};
+use crate::progress::{Progress, statement};
+use crate::screen::{Screen, say};
 use crate::sse::{Follow, Heard};
 
 /// Follows the run from its first event; shows what lies behind `after`.
 pub async fn follow(client: &Client, run: &str, after: u64) -> anyhow::Result<Exit> {
-    let mut screen = Screen::new();
+    let mut screen = Screen::on_stdout();
     let exit = tokio::select! {
         exit = to_the_end(client, run, after, &mut screen) => exit,
         interrupted = tokio::signal::ctrl_c() => {

@@ -5,7 +5,7 @@
 //! - [`dev`]: all of Outlast in one process, for a laptop; as a library, with any app
 //! - [`run`], [`tail`], [`ls`], [`show`], [`stop`]: what a server is asked, through [`client`]
 //! - [`plan_file`]: a plan, checked before it is sent
-//! - [`sse`]: following a run's events; [`follow`] and [`progress`] show them
+//! - [`sse`]: following a run's events; [`follow`], [`progress`] and [`screen`] show them
 //! - [`table`]: tables that people and programs can read
 //! - [`exit`]: how the program ends
 
@@ -19,6 +19,7 @@ pub mod ls;
 pub mod plan_file;
 pub mod progress;
 pub mod run;
+pub mod screen;
 pub mod show;
 pub mod sse;
 pub mod stop;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::exit::Exit;
-use crate::progress::say;
+use crate::screen::say;
 use crate::table::trimmed;
 use crate::wire::ago;
 

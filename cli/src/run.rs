@@ -7,7 +7,7 @@ use crate::client::{Client, Failure, Start};
 use crate::exit::{Exit, Problem};
 use crate::follow::follow;
 use crate::plan_file::{self, Source};
-use crate::progress::say;
+use crate::screen::say;
 
 const PLAN_AGENT: &str = "plan";
 

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::exit::Exit;
-use crate::progress::{say, statement};
+use crate::progress::statement;
+use crate::screen::say;
 use crate::table::trimmed;
 use crate::wire::{Outcome, ago};
 

@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::client::Client;
 use crate::exit::Exit;
-use crate::progress::say;
+use crate::screen::say;
 
 #[derive(Clone, Debug, Args)]
 pub struct StopArgs {

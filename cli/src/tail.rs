@@ -5,7 +5,7 @@ use clap::Args;
 use crate::client::Client;
 use crate::exit::Exit;
 use crate::follow::follow;
-use crate::progress::say;
+use crate::screen::say;
 use crate::sse::{Follow, Heard};
 
 #[derive(Clone, Debug, Args)]

@@ -16,7 +16,8 @@ use serde_json::Value;
 use crate::client::{Client, Start};
 use crate::dev::{embedded, told_to_end};
 use crate::exit::Exit;
-use crate::progress::{Progress, Screen, say};
+use crate::progress::Progress;
+use crate::screen::{Screen, say};
 use crate::sse::{Follow, Heard};
 use evidence::Evidence;
 use server::Server;
@@ -63,7 +64,7 @@ async fn show(folder: &tempfile::TempDir) -> anyhow::Result<Exit> {
         "Run {run} is accepted. From here on this terminal only reads.\n"
     ));
 
-    let mut screen = Screen::new();
+    let mut screen = Screen::on_stdout();
     let followed = watch(&client, &run, &mut server, &mut screen).await;
     screen.done();
     let mut evidence = followed?;

@@ -11,15 +11,20 @@ use axum::routing::get;
 use super::*;
 use crate::exit::exit_of;
 
-/// What each connection gets, in turn; and the `Last-Event-ID` that each came with.
+type Answer = (u16, String);
+
 #[derive(Clone, Default)]
-struct Script(Arc<Mutex<(Vec<(u16, String)>, Vec<String>)>>);
+struct Script {
+    /// What each connection gets, in turn.
+    answers: Arc<Mutex<Vec<Answer>>>,
+    /// The `Last-Event-ID` that each came with.
+    asked: Arc<Mutex<Vec<String>>>,
+}
 
 async fn answer(State(script): State<Script>, headers: HeaderMap) -> Response<Body> {
-    let mut script = script.0.lock().unwrap();
     let asked = headers["last-event-id"].to_str().unwrap().to_owned();
-    script.1.push(asked);
-    let (status, body) = script.0.remove(0);
+    script.asked.lock().unwrap().push(asked);
+    let (status, body) = script.answers.lock().unwrap().remove(0);
     Response::builder()
         .status(StatusCode::from_u16(status).unwrap())
         .header("content-type", "text/event-stream")
@@ -27,9 +32,9 @@ async fn answer(State(script): State<Script>, headers: HeaderMap) -> Response<Bo
         .unwrap()
 }
 
-async fn serve(answers: &[(u16, String)]) -> (Client, Script) {
+async fn serve(answers: &[Answer]) -> (Client, Script) {
     let script = Script::default();
-    script.0.lock().unwrap().0 = answers.to_vec();
+    *script.answers.lock().unwrap() = answers.to_vec();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let router = Router::new()
@@ -84,7 +89,7 @@ async fn each_event_once_across_connections() {
     .await;
     let heard = hear(client, 0, impatient()).await.unwrap();
     assert_eq!(heard, ["1", "2", "3", "away", "back", "4", "5"]);
-    assert_eq!(script.0.lock().unwrap().1, ["0", "2", "3", "3", "3"]);
+    assert_eq!(*script.asked.lock().unwrap(), ["0", "2", "3", "3", "3"]);
 }
 
 #[tokio::test]
