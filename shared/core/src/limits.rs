@@ -63,9 +63,7 @@ pub const PAGE_FLUSH_BYTES: usize = 16 * 1024;
 pub const MAX_PAGE_BYTES: usize = 300 * 1024;
 /// What is accepted is durable within this.
 pub const PAGE_FLUSH_AFTER: Duration = Duration::from_millis(150);
-/// A payload above this many bytes is stored in parts beside the log, and its page names them.
-pub const BLOB_THRESHOLD_BYTES: usize = 64 * 1024;
-/// One part, in bytes.
+/// A payload that doesn't fit into its page is put beside the log, in parts of at most this many bytes.
 pub const BLOB_PART_BYTES: usize = 350 * 1024;
 
 /// How many keys of the remainder a terminal event lists.
@@ -101,6 +99,11 @@ impl Timing {
     /// Without a confirmed beat by the lease's end less this, a holder cancels its bodies and ends its chunk.
     pub fn lease_margin(&self) -> Duration {
         self.lease / 6
+    }
+
+    /// How long after a confirmed request began its lease is relied on.
+    pub fn trusted_lease(&self) -> Duration {
+        self.lease - self.lease_margin()
     }
 
     /// The wait before dispatch number `attempts + 1` of one epoch: 1, 2, 4 … 15 times the first.
@@ -168,11 +171,6 @@ mod tests {
         let bytes = [
             ("a plan fits into its request", MAX_PLAN_BYTES, MAX_BODY_BYTES),
             ("a page takes more than one flush", PAGE_FLUSH_BYTES, MAX_PAGE_BYTES),
-            (
-                "what isn't put aside fits into a page",
-                BLOB_THRESHOLD_BYTES,
-                MAX_PAGE_BYTES,
-            ),
             ("an item of the table holds a page", MAX_PAGE_BYTES, 400 * 1024),
             ("an item of the table holds a part", BLOB_PART_BYTES, 400 * 1024),
         ];

@@ -1,7 +1,7 @@
 //! Claiming: the row first, then the whole log, then `run.claimed` at exactly the next seq after what was read. Nothing
 //! starts before that page lands.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use outlast_core::event::EventBody;
 use outlast_core::page::Writer;
@@ -11,27 +11,34 @@ use outlast_core::{Command, Fold, Page, Refusal, Run, RunId};
 use outlast_store::store::tail_of;
 use outlast_store::{PagePut, Store};
 
+use crate::agent::Agent;
 use crate::control::{change_run, numbered, page_expiry, read_on};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::heartbeat::{self, Heartbeat};
+use crate::lease::Lease;
 
 /// A run whose lease is ours and whose log says so.
 pub(crate) struct Claimed {
     pub run: Run,
     pub fold: Fold,
-    /// Monotonic, from before the request that took the lease.
-    pub lease_from: Duration,
+    pub agent: Arc<dyn Agent>,
+    pub lease: Arc<Lease>,
+    /// From the claim on: a long log takes longer to read than a lease lasts.
+    pub beats: Heartbeat,
 }
 
 /// Takes a run's lease for a chunk. A run that ends instead (a limit, a stop) is refused as ended.
 pub(crate) async fn claim(
-    engine: &Engine,
+    engine: &Arc<Engine>,
     store: &Store,
     id: &RunId,
     expected_epoch: Option<u64>,
     host: HostKind,
 ) -> Result<Claimed, EngineError> {
     let run = store.load_run(id).await?.ok_or(EngineError::NotFound)?;
+    let agent = engine.agents.get(&run.agent).cloned();
+    let agent = agent.ok_or_else(|| EngineError::UnknownAgent(run.agent.to_string()))?;
     let lease_from = engine.seams.clock.monotonic();
     let now = engine.seams.now();
     let committed = if run.is_lapsed(now) {
@@ -51,8 +58,17 @@ pub(crate) async fn claim(
         return Err(Refusal::Ended.into());
     }
     let run = change.run;
+    let lease = Arc::new(Lease::new(run.clone(), lease_from, engine.timing.trusted_lease()));
+    let beats = heartbeat::start(engine, engine.beat_store.metered(), store.clone(), lease.clone());
     let fold = log_claim(engine, store, &run, host).await?;
-    Ok(Claimed { run, fold, lease_from })
+    lease.set_totals(fold.totals);
+    Ok(Claimed {
+        run,
+        fold,
+        agent,
+        lease,
+        beats,
+    })
 }
 
 async fn committed_in_log(store: &Store, id: &RunId) -> Result<u64, EngineError> {

@@ -35,11 +35,11 @@ struct State {
 }
 
 impl Lease {
-    pub(crate) fn new(row: Run, totals: Totals, confirmed_from: Duration, trusted_for: Duration) -> Self {
+    pub(crate) fn new(row: Run, confirmed_from: Duration, trusted_for: Duration) -> Self {
         let signals = watch::Sender::new(Signals::default());
         let state = Mutex::new(State {
+            totals: row.totals,
             row,
-            totals,
             confirmed_from,
             counted: Cost::default(),
         });

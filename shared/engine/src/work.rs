@@ -19,8 +19,7 @@ use crate::close::{Closing, close, log_owed_stop};
 use crate::ctx::Ctx;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::heartbeat;
-use crate::lease::{Lease, Signals};
+use crate::lease::Signals;
 use crate::step::panic_message;
 
 /// What a chunk came to.
@@ -40,15 +39,17 @@ pub(crate) async fn work(
     time: ChunkTime,
     longest_body: std::time::Duration,
 ) -> Result<Worked, EngineError> {
-    let Claimed { run, fold, lease_from } = claimed;
-    let agent = engine.agents.get(&run.agent).cloned();
-    let agent = agent.ok_or_else(|| EngineError::UnknownAgent(run.agent.to_string()))?;
+    let Claimed {
+        run,
+        fold,
+        agent,
+        lease,
+        beats,
+    } = claimed;
     let input = fold.input.clone().unwrap_or_else(Payload::null);
     let finals_before = fold.finals;
 
-    let trusted_for = engine.timing.lease - engine.timing.lease_margin();
-    let lease = Arc::new(Lease::new(run.clone(), fold.totals, lease_from, trusted_for));
-    let journal = Journal::new(engine.clone(), store.clone(), lease.clone(), run.clone(), fold);
+    let journal = Journal::new(engine.clone(), store, lease.clone(), run.clone(), fold);
     let time = ChunkTime {
         soft_cap_at: time.soft_cap_at.min(run.ends_at),
         ..time
@@ -58,12 +59,11 @@ pub(crate) async fn work(
         run.id.clone(),
         run.epoch,
         journal,
-        lease.clone(),
+        lease,
         time,
         longest_body,
     );
     let chunk = Arc::new(chunk);
-    let beats = heartbeat::start(engine, engine.beat_store.metered(), store, lease);
 
     let code = {
         let ctx = Ctx::new(chunk.clone());
@@ -135,6 +135,8 @@ enum Why {
 async fn drive(chunk: &Arc<Chunk>, code: impl Future<Output = AgentResult>) -> Ended {
     let mut code = Box::pin(code);
     let mut signals = chunk.lease.signals();
+    // Beats began with the claim: one may have said something already.
+    signals.mark_changed();
     let mut down: Option<ClosingDown> = None;
     loop {
         // The writer is made anew after each signal, because a signal may need the log for itself.
