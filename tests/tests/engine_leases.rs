@@ -368,6 +368,38 @@ async fn a_stop_that_keeps_losing_the_tail_reaches_the_log_through_the_holder() 
     assert_eq!(log.last().unwrap(), "cancelled");
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_asked_to_start_before_the_stop_was_known_does_not_start() {
+    let (mut options, table) = RigOptions::in_memory();
+    options.deliver = Deliver::Hold;
+    let rig = Rig::new(options);
+    let nap = |key: &str, ms: u64| json!({ "key": key, "tool": "sleep", "input": { "ms": ms } });
+    let steps = json!([nap("s0", 100), nap("s1", 200), nap("s2", 100), nap("s3", 100)]);
+    let run = rig.start(&json!({ "steps": steps, "concurrency": 2 })).await;
+    // The page with the first result, and the start of s2, is on its way while s1 ends and s3 asks to start.
+    let (let_put, held) = gate();
+    table.fault(Fault::on(Kind::Write, "events/", Effect::HoldRequest(held)).after(2));
+    let holder = spawn_delivery(&rig, 0);
+    let_put.arrived().await;
+    tokio::time::advance(Duration::from_millis(300)).await;
+    stop(&rig.engine, &rig.owner, &run, false).await.unwrap();
+    let_put.open();
+    holder.await.unwrap();
+    let log = story(&rig.log(&run).await);
+    let expected = [
+        "accepted",
+        "claimed 1",
+        "plan",
+        "started s0",
+        "started s1",
+        "stop",
+        "committed s0",
+        "committed s1",
+        "cancelled",
+    ];
+    assert_eq!(log, expected);
+}
+
 /// What a transaction of row and page is cancelled for when another page stands there.
 fn page_collides() -> Vec<outlast_store::table::Reason> {
     use outlast_store::table::Reason;

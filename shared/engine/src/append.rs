@@ -211,18 +211,15 @@ impl Journal {
     /// Makes a page of what is pending and puts it in the place of what is in flight.
     fn fill_page(&self) {
         let mut state = self.lock();
-        let mut bodies = Vec::new();
-        let mut started = Vec::new();
+        let mut drafts = Vec::new();
         let mut bytes = 0;
         while let Some(draft) = state.pending.front() {
             let weighs = weight(&draft.body);
-            if !bodies.is_empty() && bytes + weighs > PAGE_FILL_BYTES {
+            if !drafts.is_empty() && bytes + weighs > PAGE_FILL_BYTES {
                 break;
             }
             bytes += weighs;
-            let Some(draft) = state.pending.pop_front() else { break };
-            bodies.push(draft.body);
-            started.push(draft.started);
+            drafts.extend(state.pending.pop_front());
         }
         state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
         if state.pending.is_empty() {
@@ -230,10 +227,25 @@ impl Journal {
             state.urgent = false;
             state.pending_bytes = 0;
         }
-        self.set_in_flight(&mut state, bodies, started);
+        self.set_in_flight(&mut state, drafts.into_iter());
     }
 
-    fn set_in_flight(&self, state: &mut State, bodies: Vec<EventBody>, started: Vec<Option<oneshot::Sender<Started>>>) {
+    /// Makes the page behind what is folded. A `started` that what was folded forbids is dropped, however early it asked.
+    fn set_in_flight(&self, state: &mut State, drafts: impl Iterator<Item = Draft>) {
+        let forbidden = state.fold.stop_requested || state.fold.paused;
+        let mut bodies = Vec::new();
+        let mut started = Vec::new();
+        for draft in drafts {
+            match draft.started {
+                Some(refused) if forbidden => {
+                    let _ = refused.send(Started::Forbidden);
+                }
+                asked => {
+                    bodies.push(draft.body);
+                    started.push(asked);
+                }
+            }
+        }
         if bodies.is_empty() {
             state.in_flight = None;
             return;
@@ -312,25 +324,15 @@ impl Journal {
         }
     }
 
-    /// After a collision: the page anew behind what was read. Results stay; a `started` that is now forbidden is dropped.
+    /// After a collision: the page anew behind what was read.
     fn rebuild(&self) {
         let mut state = self.lock();
         let Some(flight) = state.in_flight.take() else { return };
-        let forbidden = state.fold.stop_requested || state.fold.paused;
-        let mut bodies = Vec::new();
-        let mut acks = Vec::new();
-        for (event, started) in flight.page.events.iter().zip(flight.started) {
-            match started {
-                Some(started) if forbidden => {
-                    let _ = started.send(Started::Forbidden);
-                }
-                started => {
-                    bodies.push(event.body.clone());
-                    acks.push(started);
-                }
-            }
-        }
-        self.set_in_flight(&mut state, bodies, acks);
+        let bodies = flight.page.events.iter().map(|event| event.body.clone());
+        let drafts = bodies
+            .zip(flight.started)
+            .map(|(body, started)| Draft { body, started });
+        self.set_in_flight(&mut state, drafts);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

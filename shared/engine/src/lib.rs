@@ -8,7 +8,7 @@
 //! 6. [`append`]: the holder's pages, one in flight
 //! 7. [`heartbeat`]: the lease, on its own
 //! 8. [`close`]: the hand-off, the park, the finish: row and page in one transaction
-//! 9. [`follow`]: readers
+//! 9. [`follow`] serves readers
 //! 10. [`sweep`], [`control`]: what everyone else may do to a run: look at what is due, stop
 //! 11. [`show`]: what a run looks like from outside
 //!

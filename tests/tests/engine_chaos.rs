@@ -1,0 +1,344 @@
+//! Whole runs under faults drawn from a seed: lost requests and replies, throttling, conflicts, stale reads, clocks that
+//! disagree, deliveries lost and doubled, holders killed at any await, stops at any time. The log is checked to its last
+//! rule, and the run must come to a true end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use outlast_agent::tool::Repeat;
+use outlast_agent::{Tool, ToolCall};
+use outlast_core::{Event, EventBody, Fold, Reason, RunId, Status};
+use outlast_engine::BodyError;
+use outlast_engine::control::stop;
+use outlast_engine::follow::Follower;
+use outlast_engine::seams::Random as _;
+use outlast_engine::sweep::sweep;
+use outlast_store::memory::{Effect, Fault, MemoryTable};
+use outlast_tests::rig::{Deliver, Rig, RigOptions, TestClock, TestRandom, deliver};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+const SEEDS: u64 = 150;
+/// Seeds that have found something.
+const FOUND: [u64; 1] = [728];
+const STEPS: usize = 12;
+
+/// What the seeds led to, taken together.
+#[derive(Debug, Default)]
+struct Met {
+    crashes: u64,
+    hand_offs: u64,
+    bodies_run_again: u64,
+}
+
+/// One seed's dice.
+#[derive(Clone)]
+struct Dice(Arc<TestRandom>);
+
+impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(TestRandom::seeded(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)))
+    }
+
+    fn below(&self, sides: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.0.fill(&mut bytes);
+        u64::from_le_bytes(bytes) % sides
+    }
+
+    fn one_in(&self, sides: u64) -> bool {
+        self.below(sides) == 0
+    }
+}
+
+/// A tool that counts its bodies by step and epoch, and takes some time.
+#[derive(Clone, Default)]
+struct Count(Arc<Mutex<HashMap<(String, u64), u64>>>);
+
+#[async_trait]
+impl Tool for Count {
+    fn name(&self) -> &'static str {
+        "count"
+    }
+
+    fn description(&self) -> &'static str {
+        "Counts."
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({ "type": "object" })
+    }
+
+    fn repeat(&self, input: &Value) -> Repeat {
+        match input["once"].as_bool() {
+            Some(true) => Repeat::AtMostOnce {
+                timeout: Duration::from_secs(5),
+            },
+            _ => Repeat::Idempotent,
+        }
+    }
+
+    async fn call(&self, call: ToolCall<'_>) -> Result<Value, BodyError> {
+        let key = call.step.idempotency_key.clone();
+        *self.0.lock().unwrap().entry((key, call.step.epoch)).or_default() += 1;
+        call.resources
+            .clock
+            .sleep(Duration::from_millis(call.input["ms"].as_u64().unwrap_or(0)))
+            .await;
+        Ok(json!({ "done": true }))
+    }
+}
+
+struct World {
+    dice: Dice,
+    hosts: Vec<Rig>,
+    bodies: Count,
+    faulty: Arc<AtomicBool>,
+    taken: Vec<usize>,
+    invocations: Vec<JoinHandle<()>>,
+    kills_left: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let dice = Dice::new(seed);
+        let table = Arc::new(MemoryTable::new());
+        let bodies = Count::default();
+        let faulty = Arc::new(AtomicBool::new(true));
+        let clock = TestClock::new();
+        let hosts = (0..2).map(|index| {
+            let mut options = RigOptions::new(table.clone());
+            options.app = assistant::app().tool(bodies.clone());
+            // Liveness is promised for clocks that are off by less than a lease; safety for any.
+            options.clock = clock.with_skew(dice.below(2_000) as i64 - 1_000);
+            options.deliver = Deliver::Hold;
+            options.cap = Duration::from_millis(1_000 + dice.below(3_000));
+            options.seed = seed * 2 + index;
+            Rig::new(options)
+        });
+        let hosts: Vec<Rig> = hosts.collect();
+        let effects = [
+            Effect::LoseRequest,
+            Effect::LoseReply,
+            Effect::Throttle,
+            Effect::Conflict,
+            Effect::Stale(3),
+        ];
+        for effect in effects {
+            let (dice, faulty, one_in) = (dice.clone(), faulty.clone(), 12 + dice.below(60));
+            table.fault(Fault::new(effect, move |_| faulty.load(Ordering::SeqCst) && dice.one_in(one_in)).always());
+        }
+        let kills_left = dice.below(3);
+        World {
+            dice,
+            taken: vec![0; 2],
+            hosts,
+            bodies,
+            faulty,
+            invocations: Vec::new(),
+            kills_left,
+        }
+    }
+
+    fn host(&self) -> &Rig {
+        &self.hosts[self.dice.below(2) as usize]
+    }
+
+    fn plan(&self) -> Value {
+        let steps: Vec<Value> = (0..STEPS)
+            .map(|n| {
+                let input = json!({ "ms": self.dice.below(600), "once": self.dice.one_in(4) });
+                json!({ "key": format!("s{n}"), "tool": "count", "input": input })
+            })
+            .collect();
+        json!({ "steps": steps, "concurrency": 1 + self.dice.below(4) })
+    }
+
+    /// Delivers what was dispatched: once, twice, or not at all; some of it late.
+    fn deliver(&mut self) {
+        for index in 0..self.hosts.len() {
+            for dispatch in self.hosts[index].sent().into_iter().skip(self.taken[index]) {
+                self.taken[index] += 1;
+                if self.dice.one_in(6) {
+                    continue;
+                }
+                let copies = if self.dice.one_in(5) { 2 } else { 1 };
+                for _ in 0..copies {
+                    let engine = self.host().engine.clone();
+                    let late = self
+                        .dice
+                        .one_in(8)
+                        .then(|| Duration::from_millis(self.dice.below(9_000)));
+                    let (dispatch, cap) = (dispatch.clone(), Duration::from_millis(1_000 + self.dice.below(3_000)));
+                    self.invocations.push(tokio::spawn(async move {
+                        if let Some(late) = late {
+                            engine.seams().clock.sleep(late).await;
+                        }
+                        deliver(&engine, &dispatch, cap).await;
+                    }));
+                }
+            }
+        }
+    }
+
+    fn kill_someone(&mut self) {
+        let alive: Vec<usize> = (0..self.invocations.len())
+            .filter(|index| !self.invocations[*index].is_finished())
+            .collect();
+        if self.kills_left > 0 && !alive.is_empty() && self.dice.one_in(12) {
+            self.kills_left -= 1;
+            self.invocations[alive[self.dice.below(alive.len() as u64) as usize]].abort();
+        }
+    }
+
+    async fn status(&self, run: &RunId) -> Status {
+        let was = self.faulty.swap(false, Ordering::SeqCst);
+        let status = self.hosts[0].row(run).await.status;
+        self.faulty.store(was, Ordering::SeqCst);
+        status
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_any_faults_the_log_keeps_its_rules_and_the_run_comes_to_a_true_end() {
+    let given = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|value| value.parse::<u64>().expect("a number"))
+    };
+    let seeds = match given("OUTLAST_TEST_SEED") {
+        Some(seed) => vec![seed],
+        None => (0..given("OUTLAST_TEST_SEEDS").unwrap_or(SEEDS)).chain(FOUND).collect(),
+    };
+    let mut endings: BTreeMap<String, u64> = BTreeMap::new();
+    let mut met = Met::default();
+    for seed in seeds {
+        // A failing seed names itself and reruns alone: OUTLAST_TEST_SEED=<seed>. More of them: OUTLAST_TEST_SEEDS=<n>.
+        let ending = one_world(seed, &mut met).await;
+        *endings.entry(ending).or_default() += 1;
+    }
+    println!("{endings:?} {met:?}");
+    if given("OUTLAST_TEST_SEED").is_none() {
+        // Faults that never happen show nothing.
+        assert!(
+            met.crashes > 20 && met.hand_offs > 30 && met.bodies_run_again > 10,
+            "{met:?}"
+        );
+    }
+}
+
+async fn one_world(seed: u64, met: &mut Met) -> String {
+    let mut world = World::new(seed);
+    let stops_at = world.dice.one_in(4).then(|| world.dice.below(40));
+    world.faulty.store(false, Ordering::SeqCst);
+    let plan = world.plan();
+    let run = world.hosts[0].start(&plan).await;
+    world.faulty.store(true, Ordering::SeqCst);
+    let began = tokio::time::Instant::now();
+    for tick in 0.. {
+        if began.elapsed() > Duration::from_secs(1200) {
+            world.faulty.store(false, Ordering::SeqCst);
+            let rig = &world.hosts[0];
+            panic!(
+                "seed {seed}: it never ends
+{:#?}
+{:#?}",
+                rig.row(&run).await,
+                rig.log(&run).await
+            );
+        }
+        if began.elapsed() > Duration::from_secs(600) {
+            world.faulty.store(false, Ordering::SeqCst);
+        }
+        if world.status(&run).await.is_terminal() {
+            break;
+        }
+        world.deliver();
+        world.kill_someone();
+        if stops_at == Some(tick) {
+            let rig = world.host();
+            // It may fail under these faults; then nobody has asked for a stop, or the row says so.
+            let _ = stop(&rig.engine, &rig.owner, &run, world.dice.one_in(4)).await;
+        }
+        if tick % 2 == 1 {
+            let _ = sweep(&world.host().engine).await;
+        }
+        tokio::time::advance(Duration::from_millis(50 + world.dice.below(700))).await;
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+    }
+    world.faulty.store(false, Ordering::SeqCst);
+    for invocation in std::mem::take(&mut world.invocations) {
+        if !invocation.is_finished() {
+            // What still runs is fenced and must change nothing; it ends by its own cap.
+            let _ = tokio::time::timeout(Duration::from_secs(60), invocation).await;
+        }
+    }
+    check(seed, &world, &run, met).await
+}
+
+async fn check(seed: u64, world: &World, run: &RunId, met: &mut Met) -> String {
+    let rig = &world.hosts[0];
+    let mut fold = Fold::default();
+    let mut next = Some(1);
+    let mut log: Vec<Event> = Vec::new();
+    while let Some(first_seq) = next {
+        let slice = rig.store.read_pages(run, first_seq, true).await.unwrap();
+        for page in slice.pages {
+            // The fold refuses whatever breaks a rule of the log.
+            fold.page(&page)
+                .unwrap_or_else(|corrupt| panic!("seed {seed}: {corrupt}\n{log:#?}"));
+            log.extend(page.events);
+        }
+        next = slice.next;
+    }
+    let row = rig.row(run).await;
+    let outcome = log
+        .last()
+        .and_then(|event| event.body.outcome())
+        .unwrap_or_else(|| panic!("seed {seed}: no end"));
+    assert_eq!(
+        (row.status, row.reason),
+        (outcome.status(), outcome.reason),
+        "seed {seed}"
+    );
+    assert!(row.due_at.is_none() && row.expires_at.is_some(), "seed {seed}");
+    let claims = log
+        .iter()
+        .filter(|event| matches!(event.body, EventBody::RunClaimed { .. }))
+        .count() as u64;
+    assert!(claims <= row.epoch, "seed {seed}");
+    met.crashes += row.counters.crashes;
+    met.hand_offs += log
+        .iter()
+        .filter(|event| matches!(event.body, EventBody::AutoContinue { .. }))
+        .count() as u64;
+    met.bodies_run_again += (world.bodies.0.lock().unwrap().len() as u64).saturating_sub(STEPS as u64);
+    if row.status == Status::Completed {
+        assert_eq!(fold.totals.committed, STEPS as u64, "seed {seed}");
+    }
+    for ((key, epoch), count) in world.bodies.0.lock().unwrap().iter() {
+        assert_eq!(*count, 1, "seed {seed}: {key} had {count} bodies in epoch {epoch}");
+    }
+    let allowed = [
+        None,
+        Some(Reason::StepsUnknown),
+        Some(Reason::Stopped),
+        Some(Reason::CrashLimit),
+        Some(Reason::NoProgress),
+    ];
+    assert!(allowed.contains(&row.reason), "seed {seed}: {:?}", row.reason);
+
+    let mut follower = Follower::new(&rig.engine, &rig.owner, run, 0).await.unwrap();
+    let mut seqs = Vec::new();
+    while !follower.has_ended() {
+        seqs.extend(follower.next().await.unwrap().iter().map(|event| event.seq));
+    }
+    assert_eq!(seqs, (1..=fold.tail.seq).collect::<Vec<_>>(), "seed {seed}");
+    row.reason
+        .map_or("completed".to_owned(), |reason| reason.as_str().to_owned())
+}
