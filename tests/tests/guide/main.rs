@@ -1,8 +1,9 @@
-//! The code that the documents show: compiled, run, and compared with what they say.
+//! The code that the README shows: compiled, run, and compared with what it says. And what documents name is there.
 //!
-//! To bring the documents up to date: `OUTLAST_TEST_WRITE_DOCS=1 cargo test -p outlast-tests --test guide shown`
+//! To bring it up to date: `OUTLAST_TEST_WRITE_DOCS=1 cargo test -p outlast-tests --test guide shown`
 
 mod agent;
+mod named;
 mod shown;
 mod tool;
 
