@@ -142,3 +142,6 @@ pub const ALL: [Variable; 14] = [
     BEAT,
     REDISPATCH_AFTER,
 ];
+
+#[cfg(test)]
+mod tests;
