@@ -55,6 +55,8 @@ pub(crate) struct Journal {
     run: Run,
     state: Mutex<State>,
     wake: Notify,
+    /// Pages of others were read.
+    news: Notify,
 }
 
 struct State {
@@ -95,6 +97,7 @@ impl Journal {
             run,
             state: Mutex::new(state),
             wake: Notify::new(),
+            news: Notify::new(),
         }
     }
 
@@ -170,12 +173,28 @@ impl Journal {
     /// Writes all that is pending.
     pub(crate) async fn drain(&self) -> Result<(), CannotAppend> {
         loop {
-            self.settle().await?;
+            // A chunk that ends writes what it has: a log that is full by it ends the run with its next chunk.
+            match self.settle().await {
+                Ok(()) | Err(CannotAppend::LogFull) => {}
+                Err(cannot) => return Err(cannot),
+            }
             if self.lock().pending.is_empty() {
                 return Ok(());
             }
             self.fill_page();
         }
+    }
+
+    /// Lets go of all that is not in the log and can't be put there.
+    pub(crate) fn discard(&self) {
+        let mut state = self.lock();
+        state.in_flight = None;
+        state.pending.clear();
+    }
+
+    /// Resolves when something that others wrote was read: a stop or a pause may be among it.
+    pub(crate) async fn news(&self) {
+        self.news.notified().await;
     }
 
     /// Takes back what asked to begin and hasn't: the chunk ends.
@@ -208,12 +227,14 @@ impl Journal {
         Some((oldest + PAGE_FLUSH_AFTER).saturating_sub(now))
     }
 
-    /// Makes a page of what is pending and puts it in the place of what is in flight.
+    /// Makes a page of what is pending and puts it in the place of what is in flight. What asks to begin and may not any
+    /// more is dropped: the chunk may not have heard of the stop that this journal has read.
     fn fill_page(&self) {
         let mut state = self.lock();
         let mut bodies = Vec::new();
         let mut started = Vec::new();
         let mut bytes = 0;
+        let forbidden = state.fold.stop_requested || state.fold.paused;
         while let Some(draft) = state.pending.front() {
             let weighs = weight(&draft.body);
             if !bodies.is_empty() && bytes + weighs > PAGE_FILL_BYTES {
@@ -221,8 +242,15 @@ impl Journal {
             }
             bytes += weighs;
             let Some(draft) = state.pending.pop_front() else { break };
-            bodies.push(draft.body);
-            started.push(draft.started);
+            match draft.started {
+                Some(asked) if forbidden => {
+                    let _ = asked.send(Started::Forbidden);
+                }
+                asked => {
+                    bodies.push(draft.body);
+                    started.push(asked);
+                }
+            }
         }
         state.pending_bytes = state.pending_bytes.saturating_sub(bytes);
         if state.pending.is_empty() {
@@ -302,6 +330,9 @@ impl Journal {
             let mut state = self.lock();
             for page in &slice.pages {
                 state.fold.page(page)?;
+            }
+            if !slice.pages.is_empty() {
+                self.news.notify_one();
             }
             if state.fold.fences(self.run.epoch) {
                 return Err(CannotAppend::Fenced);
