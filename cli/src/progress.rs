@@ -117,7 +117,7 @@ pub fn statement(kind: &str, outcome: &Outcome) -> String {
         }
     }
     if let Some(verification) = &outcome.verification {
-        let missing = verification.missing.len();
+        let missing = verification.missing_in_all.max(verification.missing.len() as u64);
         text.push_str(&match missing {
             0 => format!(", {} verified", verification.checked),
             missing => format!(", {missing} of {} not found on verification", verification.checked),

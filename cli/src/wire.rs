@@ -61,7 +61,9 @@ pub struct Outcome {
 #[serde(default)]
 pub struct Verification {
     pub checked: u64,
+    /// At most the first hundred.
     pub missing: Vec<String>,
+    pub missing_in_all: u64,
     pub unsettled: u64,
 }
 

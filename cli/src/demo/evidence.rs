@@ -123,7 +123,9 @@ impl Evidence {
                 "verified by the run",
                 outcome
                     .verification
-                    .map_or(0, |seen| seen.checked - seen.missing.len() as u64)
+                    .map_or(0, |seen| {
+                        seen.checked - seen.missing_in_all.max(seen.missing.len() as u64)
+                    })
                     .to_string(),
             ),
             (

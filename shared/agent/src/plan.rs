@@ -137,6 +137,7 @@ impl PlanAgent {
             checked,
             missing,
             unsettled,
+            ..Verification::default()
         })
     }
 

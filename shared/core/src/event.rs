@@ -151,10 +151,20 @@ impl EventBody {
         }
     }
 
-    /// Its size, near enough for limits: the payload as it is, everything else at a flat rate.
+    /// Its size, near enough for limits: payload, key and error as they are, everything else at a flat rate.
     pub fn approximate_bytes(&self) -> u64 {
         const EACH: usize = 200;
-        (EACH + self.payload().map_or(0, Payload::len)) as u64
+        let of_step = match self {
+            EventBody::StepRetrying { key, error, .. } | EventBody::StepFailed { key, error, .. } => {
+                key.as_str().len() + error.kind.len() + error.message.len()
+            }
+            EventBody::StepStarted { key, .. }
+            | EventBody::StepCommitted { key, .. }
+            | EventBody::StepUnknown { key, .. }
+            | EventBody::Emit { key, .. } => key.as_str().len(),
+            _ => 0,
+        };
+        (EACH + of_step + self.payload().map_or(0, Payload::len)) as u64
     }
 
     pub fn is_terminal(&self) -> bool {

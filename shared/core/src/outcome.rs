@@ -125,8 +125,11 @@ impl ErrorInfo {
 pub struct Verification {
     /// Steps whose effect was looked for.
     pub checked: u64,
-    /// Those whose effect was not there.
+    /// Those whose effect was not there; of a terminal event the first hundred, which a page has room for.
     pub missing: Vec<StepKey>,
+    /// How many those are in all. A terminal event says it; they are among what remains.
+    #[serde(default)]
+    pub missing_in_all: u64,
     /// Bodies that had started, had no result and could still act while this looked.
     #[serde(default)]
     pub unsettled: u64,

@@ -9,7 +9,7 @@ use outlast_core::limits::{MAX_RUN_VALUE_BYTES, RUN_WALL_CLOCK, TURN_RETENTION};
 use outlast_core::page::Writer;
 use outlast_core::run::NewRun;
 use outlast_core::{AgentName, Executor, Owner, Page, Payload, Run, RunId, ThreadKey, Timestamp, Totals, TurnKey};
-use outlast_store::{Acceptance, Accepted, TurnRecord};
+use outlast_store::{Acceptance, Accepted, StoreError, TurnRecord};
 use thiserror::Error;
 
 use crate::agent::BadInput;
@@ -61,8 +61,8 @@ pub enum NotAccepted {
     Engine(#[from] EngineError),
 }
 
-impl From<outlast_store::StoreError> for NotAccepted {
-    fn from(error: outlast_store::StoreError) -> Self {
+impl From<StoreError> for NotAccepted {
+    fn from(error: StoreError) -> Self {
         NotAccepted::Engine(error.into())
     }
 }
@@ -85,11 +85,15 @@ pub async fn accept(engine: &Arc<Engine>, request: RunRequest) -> Result<Accepte
                 let Some(turn) = &acceptance.turn else { continue };
                 return repeated(engine, turn, record).await;
             }
-            Accepted::ThreadBusy(active) => {
-                let active = look_at(engine, &active).await?;
+            Accepted::ThreadBusy(busy) => {
+                let active = look_at(engine, &busy).await?;
                 match active {
                     Some(run) if !run.status.is_terminal() || looked_at_busy => {
                         return Err(NotAccepted::ThreadBusy(Box::new(run)));
+                    }
+                    None if looked_at_busy => {
+                        let what = format!("the thread's live run, {busy}, isn't there");
+                        return Err(StoreError::Corrupt(what).into());
                     }
                     // It has ended by this look: its thread is free.
                     Some(_) | None => looked_at_busy = true,

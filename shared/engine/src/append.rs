@@ -55,6 +55,8 @@ pub(crate) struct Journal {
     run: Run,
     state: Mutex<State>,
     wake: Notify,
+    /// Pages of others were read.
+    news: Notify,
 }
 
 struct State {
@@ -95,6 +97,7 @@ impl Journal {
             run,
             state: Mutex::new(state),
             wake: Notify::new(),
+            news: Notify::new(),
         }
     }
 
@@ -170,12 +173,28 @@ impl Journal {
     /// Writes all that is pending.
     pub(crate) async fn drain(&self) -> Result<(), CannotAppend> {
         loop {
-            self.settle().await?;
+            // A chunk that ends writes what it has: a log that is full by it ends the run with its next chunk.
+            match self.settle().await {
+                Ok(()) | Err(CannotAppend::LogFull) => {}
+                Err(cannot) => return Err(cannot),
+            }
             if self.lock().pending.is_empty() {
                 return Ok(());
             }
             self.fill_page();
         }
+    }
+
+    /// Lets go of all that is not in the log and can't be put there.
+    pub(crate) fn discard(&self) {
+        let mut state = self.lock();
+        state.in_flight = None;
+        state.pending.clear();
+    }
+
+    /// Resolves when something that others wrote was read: a stop or a pause may be among it.
+    pub(crate) async fn news(&self) {
+        self.news.notified().await;
     }
 
     /// Takes back what asked to begin and hasn't: the chunk ends.
@@ -230,7 +249,8 @@ impl Journal {
         self.set_in_flight(&mut state, drafts.into_iter());
     }
 
-    /// Makes the page behind what is folded. A `started` that what was folded forbids is dropped, however early it asked.
+    /// Makes the page behind what is folded. A `started` that what was folded forbids is dropped, however early it asked:
+    /// the chunk may not have heard of the stop that this journal has read.
     fn set_in_flight(&self, state: &mut State, drafts: impl Iterator<Item = Draft>) {
         let forbidden = state.fold.stop_requested || state.fold.paused;
         let mut bodies = Vec::new();
@@ -314,6 +334,9 @@ impl Journal {
             let mut state = self.lock();
             for page in &slice.pages {
                 state.fold.page(page)?;
+            }
+            if !slice.pages.is_empty() {
+                self.news.notify_one();
             }
             if state.fold.fences(self.run.epoch) {
                 return Err(CannotAppend::Fenced);

@@ -23,6 +23,8 @@ pub(crate) struct Chunk {
     pub journal: Journal,
     pub lease: Arc<Lease>,
     pub time: ChunkTime,
+    /// The run's.
+    pub ends_at: Timestamp,
     /// The longest a body may take in any chunk of this host.
     pub longest_body: Duration,
     /// Nothing new begins.
@@ -46,6 +48,7 @@ impl Chunk {
         journal: Journal,
         lease: Arc<Lease>,
         time: ChunkTime,
+        ends_at: Timestamp,
         longest_body: Duration,
     ) -> Self {
         Self {
@@ -55,6 +58,7 @@ impl Chunk {
             journal,
             lease,
             time,
+            ends_at,
             longest_body,
             closing: CancellationToken::new(),
             cancelled: CancellationToken::new(),
@@ -164,6 +168,7 @@ pub(crate) struct Open(Arc<Chunk>);
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::SeqCst);
+        self.0.changed.notify_one();
     }
 }
 

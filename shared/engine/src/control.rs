@@ -6,7 +6,7 @@ use std::sync::Arc;
 use outlast_core::event::EventBody;
 use outlast_core::limits::{CONTROL_APPEND_TRIES, RETENTION};
 use outlast_core::outcome::AgentResult;
-use outlast_core::transition::Log;
+use outlast_core::transition::{Log, Phase};
 use outlast_core::{Change, Command, Event, Fold, Owner, Page, Run, RunId, Tail, Timestamp, Totals, Writer, apply};
 use outlast_store::store::tail_of;
 use outlast_store::{RowAndPageWrite, RowWrite, Store};
@@ -40,6 +40,7 @@ pub(crate) async fn change_run(
     command: &Command,
 ) -> Result<Change, EngineError> {
     let mut tail_lost = 0;
+    let mut fold = Fold::default();
     loop {
         let now = engine.seams.now();
         let mut change = apply(&run, command, now)?;
@@ -54,7 +55,17 @@ pub(crate) async fn change_run(
                 change.run.stop_unlogged = true;
                 row_alone(store, &run, &change).await?
             }
-            _ => row_and_page(store, &run, &change, now).await?,
+            Log::Ended(_) if tail_lost >= CONTROL_APPEND_TRIES && owes_a_word(&run, command, now) => {
+                // Against a busy holder an ending might never win the tail. Told to stop, it grows quiet.
+                let mut told = apply(&run, &Command::Stop { force: false }, now)?;
+                told.run.write_id = engine.seams.write_id();
+                told.run.stop_unlogged = true;
+                match row_alone(store, &run, &told).await? {
+                    Wrote::Landed(row) => Wrote::RowChanged(Some(row)),
+                    refused => refused,
+                }
+            }
+            _ => row_and_page(store, &run, &change, &mut fold, now).await?,
         };
         match wrote {
             Wrote::Landed(row) => {
@@ -70,6 +81,11 @@ pub(crate) async fn change_run(
     }
 }
 
+/// A stop by force of a run whose holder lives and hasn't been told.
+fn owes_a_word(run: &Run, command: &Command, now: Timestamp) -> bool {
+    matches!(command, Command::Stop { .. }) && Phase::of(run, now) == Phase::Live && !run.stopping
+}
+
 enum Wrote {
     Landed(Box<Run>),
     RowChanged(Option<Box<Run>>),
@@ -83,15 +99,22 @@ async fn row_alone(store: &Store, run: &Run, change: &Change) -> Result<Wrote, E
     })
 }
 
-async fn row_and_page(store: &Store, run: &Run, change: &Change, now: Timestamp) -> Result<Wrote, EngineError> {
+/// `fold` is what earlier tries have read of the log.
+async fn row_and_page(
+    store: &Store,
+    run: &Run,
+    change: &Change,
+    fold: &mut Fold,
+    now: Timestamp,
+) -> Result<Wrote, EngineError> {
     // An ending counts the whole log; anything else needs its tail alone.
     let (tail, totals, bodies) = if let Log::Ended(reason) = change.log {
-        let fold = read_fold(store, &run.id).await?;
+        read_on(store, &run.id, fold).await?;
         let result = reason.map_or(AgentResult::Ended(outlast_core::Reason::AgentError), AgentResult::Ended);
         (
             fold.tail,
             fold.totals,
-            ending_events(&fold, change.run.stopping, result, fold.tail.seq, now)?,
+            ending_events(fold, change.run.stopping, result, fold.tail.seq, now)?,
         )
     } else {
         let page = store.tail_page(&run.id).await?;
@@ -187,13 +210,6 @@ pub(crate) fn numbered(tail_seq: u64, bodies: Vec<EventBody>, at: Timestamp) -> 
 /// No page of a live run expires: its latest possible end, and the retention.
 pub(crate) fn page_expiry(run: &Run) -> i64 {
     (run.ends_at + RETENTION).as_ttl_seconds()
-}
-
-/// The log, folded to its end. Consistent.
-pub(crate) async fn read_fold(store: &Store, id: &RunId) -> Result<Fold, EngineError> {
-    let mut fold = Fold::default();
-    read_on(store, id, &mut fold).await?;
-    Ok(fold)
 }
 
 /// Folds what the log holds behind the fold's tail. Consistent.

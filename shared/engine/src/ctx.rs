@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use outlast_core::event::EventBody;
 use outlast_core::key::key_part;
+use outlast_core::limits::MAX_EVENT_BYTES;
 use outlast_core::outcome::{AgentResult, ErrorInfo};
 use outlast_core::step::StepPolicy;
 use outlast_core::{Payload, RunId, StepKey, Timestamp, Totals};
@@ -110,11 +111,18 @@ impl Ctx {
             key: key.clone(),
             problem: error.to_string(),
         })?;
-        if self.chunk.journal.with_fold(|fold| fold.emitted.contains_key(&key)) {
-            return Ok(());
+        // Leaves room for what an event has beside its payload.
+        let most = MAX_EVENT_BYTES - 4096;
+        if data.len() > most {
+            let problem = format!("it has {} bytes; at most {most} are kept", data.len());
+            return Err(StepError::BadInput { key, problem });
         }
+        // Before the log is asked: whether that has the first call's event by now is a matter of milliseconds.
         if !self.chunk.ask(&StepKey::new(format!("emit {key}"))) {
             return Err(StepError::DuplicateKey { key });
+        }
+        if self.chunk.journal.with_fold(|fold| fold.emitted.contains_key(&key)) {
+            return Ok(());
         }
         self.chunk.journal.accept(EventBody::Emit { key, data });
         Ok(())
@@ -154,6 +162,9 @@ fn step_key(key: &str) -> Result<StepKey, StepError> {
     Ok(StepKey::new(encoded))
 }
 
+/// Longer than any run: no step behind the first begins, and no sum of such overflows.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// Spaces the beginnings of steps.
 pub(crate) struct Pacer {
     interval: Duration,
@@ -162,9 +173,9 @@ pub(crate) struct Pacer {
 
 impl Pacer {
     fn new(per_second: f64) -> Self {
-        let interval = Duration::try_from_secs_f64(1.0 / per_second).unwrap_or_default();
+        let interval = Duration::try_from_secs_f64(1.0 / per_second).unwrap_or(LONGEST_INTERVAL);
         Self {
-            interval,
+            interval: interval.min(LONGEST_INTERVAL),
             next: Mutex::default(),
         }
     }

@@ -330,9 +330,10 @@ fn judge<T: Serialize>(
         Err(failure) => failure,
     };
     let error = failure.error;
-    if failure.retryable && attempt < policy.max_attempts {
-        let backoff = policy.backoff(attempt, chunk.engine.seams.draw());
-        let not_before = chunk.engine.seams.now() + backoff.max(failure.retry_after.unwrap_or_default());
+    let backoff = policy.backoff(attempt, chunk.engine.seams.draw());
+    let not_before = chunk.engine.seams.now() + backoff.max(failure.retry_after.unwrap_or_default());
+    // An attempt that the run will not live to see is none; waiting for it would keep all else until then.
+    if failure.retryable && attempt < policy.max_attempts && not_before < chunk.ends_at {
         let event = EventBody::StepRetrying {
             key: key.clone(),
             attempt,

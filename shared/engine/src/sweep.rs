@@ -122,19 +122,26 @@ pub async fn recover(engine: &Arc<Engine>) -> Result<Swept, EngineError> {
     let far_ahead = engine.seams.now() + RUN_WALL_CLOCK * 2;
     for shard in 0..DUE_SHARDS {
         for id in engine.store.due_runs(shard, far_ahead).await? {
-            let Some(run) = engine.store.load_run(&id).await? else {
-                continue;
-            };
-            if run.status == Status::Running {
-                match change_run(engine, &engine.store, run, &Command::DeclareLapsed).await {
-                    Ok(_) | Err(EngineError::Refused(_)) => {}
-                    Err(error) => return Err(error),
-                }
-                attend(engine, &id).await?;
-            } else if matches!(run.status, Status::Queued | Status::Lost) && !run.paused {
-                dispatch(engine, &run).await;
+            if let Err(error) = take_up(engine, &id).await {
+                tracing::error!(run = %id, %error, "this run of the former process can't be taken up");
             }
         }
     }
     sweep(engine).await
+}
+
+async fn take_up(engine: &Arc<Engine>, id: &RunId) -> Result<(), EngineError> {
+    let Some(run) = engine.store.load_run(id).await? else {
+        return Ok(());
+    };
+    if run.status == Status::Running {
+        match change_run(engine, &engine.store, run, &Command::DeclareLapsed).await {
+            Ok(_) | Err(EngineError::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+        attend(engine, id).await?;
+    } else if matches!(run.status, Status::Queued | Status::Lost) && !run.paused {
+        dispatch(engine, &run).await;
+    }
+    Ok(())
 }

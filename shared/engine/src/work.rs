@@ -10,7 +10,7 @@ use outlast_core::limits::{SHUT_DOWN_GRACE, STOP_GRACE};
 use outlast_core::outcome::{AgentResult, ErrorInfo, Reason};
 use outlast_core::time_budget::ChunkTime;
 use outlast_core::{Payload, Run, Timestamp};
-use outlast_store::Store;
+use outlast_store::{Store, StoreError};
 
 use crate::append::{CannotAppend, Journal};
 use crate::chunk::Chunk;
@@ -52,6 +52,8 @@ pub(crate) async fn work(
     let journal = Journal::new(engine.clone(), store, lease.clone(), run.clone(), fold);
     let time = ChunkTime {
         soft_cap_at: time.soft_cap_at.min(run.ends_at),
+        // The lease ends there too: a grace beyond it would be taken for a crash.
+        grace_ends_at: time.grace_ends_at.min(run.ends_at),
         ..time
     };
     let chunk = Chunk::new(
@@ -61,6 +63,7 @@ pub(crate) async fn work(
         journal,
         lease,
         time,
+        run.ends_at,
         longest_body,
     );
     let chunk = Arc::new(chunk);
@@ -99,6 +102,11 @@ pub(crate) async fn work(
         Ended::Cannot(CannotAppend::Fenced) => {
             beats.stop().await;
             return Ok(Worked::Fenced);
+        }
+        // The next chunk could not write it either.
+        Ended::Cannot(CannotAppend::Broken(EngineError::Store(StoreError::TooLarge(what)))) => {
+            chunk.journal.discard();
+            Closing::Finish(AgentResult::Failed(ErrorInfo::new("too_large", what)))
         }
         Ended::Cannot(CannotAppend::Broken(error)) => {
             beats.stop().await;
@@ -182,6 +190,7 @@ where
             cannot = pump.as_mut() => return Err(Ended::Cannot(cannot)),
             _ = signals.changed() => return Ok(*signals.borrow_and_update()),
             () = chunk.changed() => {}
+            () = chunk.journal.news() => {}
             () = shut_down.cancelled(), if !shutting_down => {}
             () = seams.sleep_until(next_look) => {}
         }

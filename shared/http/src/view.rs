@@ -226,7 +226,7 @@ impl From<Outcome> for OutcomeJson {
 
 impl From<Verification> for VerificationJson {
     fn from(verification: Verification) -> Self {
-        let missing_count = verification.missing.len() as u64;
+        let missing_count = verification.missing_in_all.max(verification.missing.len() as u64);
         let mut missing = verification.missing;
         missing.truncate(REMAINDER_KEYS);
         Self {

@@ -30,6 +30,7 @@ pub fn every_kind() -> Vec<EventBody> {
         checked: 2,
         missing: vec![key()],
         unsettled: 1,
+        ..Verification::default()
     });
     full.error = Some(error());
     vec![

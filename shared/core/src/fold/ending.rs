@@ -30,12 +30,18 @@ impl Fold {
         // A verification may name what no step was ever asked to do.
         let unheard_of = missing.iter().copied().filter(|key| !self.steps.contains_key(key));
         let remainder: Vec<StepKey> = remaining.chain(unheard_of).cloned().collect();
+        let missing_any = !missing.is_empty();
+        let verification = verification.map(|mut seen| {
+            seen.missing_in_all = seen.missing_in_all.max(seen.missing.len() as u64);
+            seen.missing.truncate(REMAINDER_KEYS);
+            seen
+        });
         let reason = if self.stop_requested {
             Some(Reason::Stopped)
         } else {
             ended_by
                 .or_else(|| self.shortfall())
-                .or((!missing.is_empty()).then_some(Reason::NotVerified))
+                .or(missing_any.then_some(Reason::NotVerified))
         };
         Outcome {
             reason,

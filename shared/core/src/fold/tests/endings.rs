@@ -19,6 +19,7 @@ fn verified(missing: &[&str]) -> AgentResult {
             checked: 1,
             missing: missing.iter().map(|name| key(name)).collect(),
             unsettled: 0,
+            ..Verification::default()
         }),
     }
 }

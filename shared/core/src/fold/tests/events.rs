@@ -48,6 +48,7 @@ fn outcome(reason: Option<Reason>) -> Outcome {
             checked: 3,
             missing: vec![key("a")],
             unsettled: 1,
+            ..Verification::default()
         }),
         error: Some(error().at(key("a"))),
         value: Some(json(r#"{"z":1.0,"a":12345678901234567890123}"#)),
