@@ -24,7 +24,7 @@ enum Task {
     },
     /// Only fetches what tests need: DynamoDB Local, and a Java runtime where there is none
     Fetch,
-    /// Runs the benchmarks on release builds
+    /// Runs the benchmarks on release builds: `cargo xtask bench --quick`, or the names of figures
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "BENCH ARGS")]
         args: Vec<String>,

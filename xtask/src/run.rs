@@ -61,7 +61,7 @@ pub fn bench(args: &[String]) -> Result<bool> {
         return Ok(false);
     }
     let bins = target_folder()?.join("release");
-    let mut bench = cargo(&["bench", "--package", "outlast-benches"]);
+    let mut bench = cargo(&["bench", "--package", "outlast-benches", "--bench", "figures", "--"]);
     passes(bench.args(args).env("OUTLAST_TEST_BIN_DIR", bins))
 }
 
