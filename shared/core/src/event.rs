@@ -100,6 +100,9 @@ pub enum EventBody {
 /// The fields that hold a user's JSON as text.
 pub const PAYLOAD_FIELDS: [&str; 5] = ["input", "keys", "result", "data", "value"];
 
+/// The fields that hold points in time.
+pub const TIME_FIELDS: [&str; 5] = ["at", "deadline", "not_before", "until", "last_sign_of_life"];
+
 /// Why a chunk ended before the run did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -192,11 +195,22 @@ fn splice(fields: &serde_json::Map<String, serde_json::Value>) -> String {
             serde_json::Value::String(text) if PAYLOAD_FIELDS.contains(&name.as_str()) => {
                 line.push_str(&one_line(text))
             }
+            serde_json::Value::Number(millis) if TIME_FIELDS.contains(&name.as_str()) => match rfc3339(millis) {
+                Some(time) => line.push_str(&serde_json::Value::from(time).to_string()),
+                None => line.push_str(&millis.to_string()),
+            },
             value => line.push_str(&value.to_string()),
         }
     }
     line.push('}');
     line
+}
+
+/// What is stored as epoch milliseconds is sent as RFC 3339, in UTC.
+fn rfc3339(millis: &serde_json::Number) -> Option<String> {
+    jiff::Timestamp::from_millisecond(millis.as_i64()?)
+        .ok()
+        .map(|time| time.to_string())
 }
 
 /// JSON as one line. Inside its strings a line break is always escaped, so a bare one is only white space.
@@ -231,6 +245,38 @@ mod tests {
             "{line}"
         );
         assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn every_point_in_time_is_sent_as_rfc_3339() {
+        let time = || Timestamp::from_millis(1_780_000_000_123);
+        let error = ErrorInfo::new("x", "y");
+        let bodies = [
+            EventBody::StepStarted {
+                key: StepKey::new("k"),
+                attempt: 1,
+                idempotent: true,
+                input_digest: String::new(),
+                deadline: Some(time()),
+            },
+            EventBody::StepRetrying {
+                key: StepKey::new("k"),
+                attempt: 1,
+                error,
+                not_before: time(),
+            },
+            EventBody::RunParked { until: Some(time()) },
+            EventBody::RunLost {
+                epoch: 1,
+                last_sign_of_life: time(),
+                crashes: 1,
+            },
+        ];
+        for body in bodies {
+            let line = wire_json(&event(body));
+            assert!(line.contains(r#""at":"2026-05-28T20:26:40Z""#), "{line}");
+            assert!(line.contains(r#":"2026-05-28T20:26:40.123Z""#), "{line}");
+        }
     }
 
     #[test]

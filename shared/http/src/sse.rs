@@ -4,6 +4,7 @@
 //! reader's last id is always a place in the log. The stream ends cleanly after the terminal event, or after it has
 //! asked its reader to reconnect; any other end is a broken body, and the reader resumes from its last id.
 
+use crate::view::parse_rfc3339;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -216,11 +217,14 @@ fn one_line(text: &str) -> std::borrow::Cow<'_, str> {
 fn parked_until(event: &WireEvent) -> Option<Timestamp> {
     #[derive(serde::Deserialize)]
     struct Parked {
-        until: Option<Timestamp>,
+        until: Option<String>,
     }
     if event.kind != "run.parked" {
         return None;
     }
     let parked: Parked = serde_json::from_str(&event.json).ok()?;
-    Some(parked.until.unwrap_or(Timestamp::from_millis(i64::MAX)))
+    match parked.until {
+        Some(until) => parse_rfc3339(&until).ok(),
+        None => Some(Timestamp::from_millis(i64::MAX)),
+    }
 }

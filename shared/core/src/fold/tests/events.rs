@@ -104,8 +104,7 @@ fn each_kind_comes_back_as_it_went_in() {
         assert_eq!(serde_json::from_str::<Event>(&stored).unwrap(), event, "{stored}");
         for text in [stored, wire_json(&event)] {
             let fields: serde_json::Value = serde_json::from_str(&text).unwrap();
-            assert_eq!(fields["type"], kind);
-            assert_eq!((&fields["seq"], &fields["at"]), (&3.into(), &NOW.as_millis().into()));
+            assert_eq!((fields["type"].as_str(), fields["seq"].as_u64()), (Some(kind), Some(3)));
         }
     }
     assert_eq!(kinds.len(), KINDS, "one_of_each lacks a kind");
