@@ -34,11 +34,13 @@ impl App {
         }
     }
 
+    /// With one more tool; it takes the place of another of the same name.
     pub fn tool(mut self, tool: impl Tool + 'static) -> Self {
         self.tools = self.tools.with(tool);
         self
     }
 
+    /// With one more agent. Its name must not be `plan`: the built-in one would take its place.
     pub fn agent(mut self, agent: impl Agent + 'static) -> Self {
         self.agents = self.agents.with(agent);
         self

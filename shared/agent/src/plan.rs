@@ -23,6 +23,7 @@ pub use input::{Checker, MAX_CONCURRENCY, MAX_RATE, Plan, PlannedCall};
 const VERIFY_AT_ONCE: usize = 16;
 const VERIFY_TRIES: usize = 3;
 
+/// Carries runs whose input is a [`Plan`].
 pub struct PlanAgent {
     tools: Tools,
     resources: Resources,

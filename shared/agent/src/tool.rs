@@ -47,7 +47,8 @@ pub trait Tool: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
     Idempotent,
-    /// It must end within `timeout`, or its outcome is unknown.
+    /// Cut off by a crash or a stop its outcome is unknown. If `timeout` passes the step has failed: no answer came in time,
+    /// whatever it set in motion.
     AtMostOnce {
         timeout: Duration,
     },

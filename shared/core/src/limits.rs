@@ -19,7 +19,7 @@ pub const BACKGROUND_WALL_MARGIN: Duration = Duration::from_secs(30);
 pub const RUN_WALL_CLOCK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Chunks of a run, those that went on after a wait not counted. The hand-off of the last ends it: `incomplete: chunk_limit`.
 pub const MAX_CHUNKS: u64 = 500;
-/// Steps of a run, declared ones included.
+/// Steps of a plan. Those of an agent of one's own are bounded by the size of their log.
 pub const MAX_STEPS: usize = 20_000;
 /// A run's log, in bytes of its pages. Beyond it the run ends: `incomplete: history_too_large`.
 pub const MAX_LOG_BYTES: u64 = 64 * 1024 * 1024;

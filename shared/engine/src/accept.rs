@@ -33,6 +33,7 @@ pub struct RunRequest {
     pub ends_at: Option<Timestamp>,
 }
 
+/// A run that is durable. Its work may not have begun: only a claim is a start.
 #[derive(Clone, Debug)]
 pub struct AcceptedRun {
     pub run: Run,
@@ -67,6 +68,11 @@ impl From<StoreError> for NotAccepted {
     }
 }
 
+/// Stores the run and dispatches it; returns when both are done. A dispatch that fails is no error: it is noted on the run,
+/// and the sweep repeats it.
+///
+/// If the store can't be reached ([`EngineError::Store`]) the run may have been accepted all the same: ask again under the same
+/// `turn`, and it is found.
 pub async fn accept(engine: &Arc<Engine>, request: RunRequest) -> Result<AcceptedRun, NotAccepted> {
     check(engine, &request)?;
     let acceptance = acceptance(engine, &request)?;

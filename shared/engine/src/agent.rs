@@ -27,6 +27,7 @@ pub trait Agent: Send + Sync {
 /// What an agent's code came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Returned {
+    /// At most 5 MB of JSON; with more the end can't be written, and the run ends at the crash limit.
     pub value: Payload,
     /// What re-reading the end state said, where the agent's tools can do that.
     pub verification: Option<Verification>,
@@ -50,6 +51,7 @@ pub struct BadInput {
 pub struct Agents(BTreeMap<String, Arc<dyn Agent>>);
 
 impl Agents {
+    /// With one more; it takes the place of another of the same name.
     pub fn with(mut self, agent: impl Agent + 'static) -> Self {
         self.0.insert(agent.name().as_str().to_owned(), Arc::new(agent));
         self

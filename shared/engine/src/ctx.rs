@@ -61,6 +61,7 @@ impl Ctx {
     }
 
     /// Declares N: the steps that must be committed for the run to be `completed`. Declared again, it must be the same.
+    /// The keys may have 4 MB in all, as JSON.
     pub async fn plan<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> Result<(), StepError> {
         let keys = keys
             .into_iter()
@@ -104,7 +105,8 @@ impl Ctx {
         }
     }
 
-    /// Appends an event of the agent's own, once a run.
+    /// Appends an event of the agent's own, once a run. `data` may have 1 MB as JSON; with more the log can't be written on, and
+    /// the run ends at the crash limit.
     pub async fn emit(&self, key: &str, data: &(impl Serialize + ?Sized)) -> Result<(), StepError> {
         let key = step_key(key)?;
         let data = Payload::of(data).map_err(|error| StepError::BadInput {

@@ -12,6 +12,8 @@ use crate::dispatch::Dispatcher;
 use crate::hints::Hints;
 use crate::seams::Seams;
 
+/// One process's engine: what every verb is called with. It holds no state of any run; whatever it knows can be lost with
+/// the process.
 pub struct Engine {
     pub(crate) store: Store,
     pub(crate) beat_store: Store,

@@ -111,6 +111,7 @@ impl Follower {
         Ok(drained)
     }
 
+    /// The terminal event was handed out: nothing will follow.
     pub fn has_ended(&self) -> bool {
         self.ended
     }

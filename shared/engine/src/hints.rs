@@ -19,6 +19,7 @@ impl Hints {
             .subscribe()
     }
 
+    /// Wakes the run's readers in this process. Zero where the writer doesn't know the last seq.
     pub fn grew(&self, run: &RunId, last_seq: u64) {
         let mut senders = self.lock();
         let Some(sender) = senders.get(run) else { return };

@@ -45,6 +45,9 @@ pub enum ProcessError {
     Engine(#[from] EngineError),
 }
 
+/// Carries one chunk; returns when it has closed, so that nothing is left to run behind the reply.
+///
+/// An error of the store leaves the run to its lease: the sweep finds it lapsed, or never claimed, and sends it on.
 pub async fn process(
     engine: &Arc<Engine>,
     delivery: Delivery<'_>,

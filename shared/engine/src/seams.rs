@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use outlast_core::{ClaimToken, RunId, Timestamp, WriteId};
 use outlast_store::Pause;
 
+/// Time. Only liveness may depend on [`Clock::now`]; a holder's trust in its lease is measured by [`Clock::monotonic`].
 #[async_trait]
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
@@ -16,10 +17,12 @@ pub trait Clock: Send + Sync {
     async fn sleep(&self, duration: Duration);
 }
 
+/// Chance. Ids and claim tokens are drawn from it: outside of tests it must be unpredictable.
 pub trait Random: Send + Sync {
     fn fill(&self, bytes: &mut [u8]);
 }
 
+/// The one task that is not awaited where it is made.
 pub trait Spawner: Send + Sync {
     /// Runs a heartbeat where a step that blocks its thread can't starve it.
     fn spawn_heartbeat(&self, beats: BoxFuture<'static, ()>);
@@ -38,20 +41,24 @@ impl Seams {
         self.clock.now()
     }
 
+    /// Returns at once for a time that has passed.
     pub async fn sleep_until(&self, at: Timestamp) {
         self.clock.sleep(at.since(self.clock.now())).await;
     }
 
+    /// A UUID of version 7 (RFC 9562, 5.7): 48 bits of now in milliseconds, and 74 random ones.
     pub fn run_id(&self) -> RunId {
         let mut random = [0; 10];
         self.random.fill(&mut random);
         RunId::from_parts(u64::try_from(self.now().as_millis()).unwrap_or(0), random)
     }
 
+    /// 16 random bytes in hex.
     pub fn claim_token(&self) -> ClaimToken {
         ClaimToken::new(self.hex::<16>())
     }
 
+    /// Ten random bytes in hex.
     pub fn write_id(&self) -> WriteId {
         WriteId::new(self.hex::<10>())
     }

@@ -52,6 +52,8 @@ pub async fn active(engine: &Arc<Engine>, owner: &Owner, thread: &ThreadKey) -> 
     Ok(run.filter(|run| run.owner == *owner && !run.status.is_terminal()))
 }
 
+/// Runs of this owner, newest first, at most `limit`; fewer where some are past their retention. From an index, which lags
+/// behind by moments. `after` is the `next` of the page before.
 pub async fn list(
     engine: &Arc<Engine>,
     owner: &Owner,

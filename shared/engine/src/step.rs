@@ -47,6 +47,7 @@ pub struct BodyError {
 }
 
 impl BodyError {
+    /// The step has failed for good. `kind` is one word for programs; 2,000 bytes of the message are kept.
     pub fn permanent(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             error: ErrorInfo::new(kind, message),
@@ -55,6 +56,7 @@ impl BodyError {
         }
     }
 
+    /// Another attempt follows, if the step's policy has one left; otherwise the step has failed for good.
     pub fn retryable(kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             error: ErrorInfo::new(kind, message),

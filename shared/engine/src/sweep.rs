@@ -32,6 +32,8 @@ pub struct Swept {
     pub failed: u64,
 }
 
+/// One pass over all that is due. To be called each minute in a deployment; more often is harmless. Fails only if the index
+/// can't be read: a run that can't be brought on is counted in [`Swept::failed`].
 pub async fn sweep(engine: &Arc<Engine>) -> Result<Swept, EngineError> {
     let now = engine.seams.now();
     let mut swept = Swept::default();

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use http::HeaderMap;
 use outlast_core::Owner;
 
+/// Tells callers apart by their requests' headers. Whoever gets an owner may do everything with that owner's runs.
 #[async_trait]
 pub trait Identity: Send + Sync {
     /// The caller's owner; `None` if there is no credential or a bad one.

@@ -48,6 +48,7 @@ pub struct Api {
     pub internal: InternalAccess,
 }
 
+/// Who may call `/_process-run` and `/_sweep`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InternalAccess {
     /// Only requests that the host marked as its own ([`Invocation::internal`]); anyone else's are 404.

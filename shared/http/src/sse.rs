@@ -37,6 +37,7 @@ pub struct Opening {
     pub waits_until: Option<Timestamp>,
 }
 
+/// The stream as `text/event-stream` (WHATWG HTML, 9.2), never cached and never transformed on the way.
 pub fn response(follower: Follower, clock: Arc<dyn Clock>, opening: Opening) -> Response {
     let mut response = Response::new(Body::from_stream(stream(follower, clock, opening)));
     let headers = response.headers_mut();

@@ -50,7 +50,7 @@ pub struct RunJson {
     thread_id: ThreadKey,
     #[serde(skip_serializing_if = "Option::is_none")]
     turn_id: Option<String>,
-    /// How many invocations have carried it.
+    /// How many invocations have carried it, without those that ended by waiting.
     chunk: u64,
     crashes: u64,
     last_sign_of_life: Option<String>,

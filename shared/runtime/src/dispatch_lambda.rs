@@ -17,6 +17,8 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(4);
 const ACCEPTED: i32 = 202;
 
+/// Each attempt has 2 s, all of them 4 s. Lambda takes 1 MB of payload for an asynchronous invocation; a dispatch has some hundred
+/// bytes.
 pub struct LambdaDispatcher {
     client: Client,
     function: String,

@@ -12,6 +12,7 @@ pub struct Host {
 }
 
 impl Host {
+    /// A soft cap of 40 s.
     pub fn foreground() -> Self {
         Self {
             kind: HostKind::Foreground,
@@ -19,6 +20,7 @@ impl Host {
         }
     }
 
+    /// A soft cap of 13 minutes.
     pub fn background() -> Self {
         Self {
             kind: HostKind::Background,

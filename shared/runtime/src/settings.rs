@@ -19,6 +19,7 @@ const ENDPOINTS: [&str; 2] = ["AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL"];
 /// Makes the SDK ignore them.
 const IGNORE_ENDPOINTS: &str = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS";
 
+/// All of it, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub tables: TableNames,
@@ -32,12 +33,14 @@ pub struct Settings {
     background_soft_cap: Option<Duration>,
 }
 
+/// How work gets to the background.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dispatch {
     /// `Invoke` of this function.
     Lambda { function: String },
 }
 
+/// Who callers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
     None,
@@ -52,6 +55,7 @@ impl Settings {
         Self::read(&utf8.collect())
     }
 
+    /// Of these variables. The error holds everything that is wrong, not the first thing only.
     pub fn read(environment: &BTreeMap<String, String>) -> Result<Self, WrongSettings> {
         let mut from = Reader {
             environment,

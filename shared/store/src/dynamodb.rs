@@ -33,6 +33,7 @@ const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// DynamoDB doesn't say what a refused write used; it is one unit at least.
 const REFUSED_UNITS: f64 = 1.0;
 
+/// The two tables, by the names that they have in the account.
 pub struct DynamoTable {
     client: Client,
     names: TableNames,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outlast_core::Cost;
 
+/// What was asked of the tables. Each try of a request counts, answered or not.
 #[derive(Debug, Default)]
 pub struct Meter {
     write_requests: AtomicU64,
@@ -19,6 +20,7 @@ impl Meter {
         self.write_deci_units.fetch_add(deci(units), Ordering::Relaxed);
     }
 
+    /// One read request, and the capacity it says it used.
     pub fn read(&self, units: f64) {
         self.read_requests.fetch_add(1, Ordering::Relaxed);
         self.read_deci_units.fetch_add(deci(units), Ordering::Relaxed);

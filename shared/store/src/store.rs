@@ -70,6 +70,7 @@ pub enum RowAndPageWrite {
     TailMoved,
 }
 
+/// What a put of a page came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PagePut {
     Landed,
@@ -85,6 +86,7 @@ pub struct Acceptance {
     pub turn: Option<TurnRecord>,
 }
 
+/// An idempotency key, taken by a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnRecord {
     pub owner: Owner,
@@ -96,6 +98,7 @@ pub struct TurnRecord {
     pub expires_at: Timestamp,
 }
 
+/// What became of an [`Acceptance`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accepted {
     Landed,

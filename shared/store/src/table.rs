@@ -13,6 +13,7 @@ use crate::meter::Meter;
 use crate::schema::{Index, TableId};
 use crate::store::StoreError;
 
+/// An item's attributes by their names.
 pub type Item = HashMap<String, AttributeValue>;
 
 #[async_trait]
@@ -104,6 +105,7 @@ pub enum Condition {
     NotExistsOrAtMost(&'static str, i64),
 }
 
+/// What one conditional write came to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Written {
     Done,
@@ -111,6 +113,7 @@ pub enum Written {
     Refused(Option<Item>),
 }
 
+/// What a transaction came to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Transacted {
     Done,
@@ -166,6 +169,7 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether the same request may go well later.
     pub fn may_pass(&self) -> bool {
         match self {
             Failure::Throttled(_) | Failure::Conflict(_) | Failure::Unavailable(_) => true,

@@ -15,6 +15,7 @@ use crate::tool::Tools;
 
 /// At most this many steps at once.
 pub const MAX_CONCURRENCY: usize = 100;
+/// At most so many beginnings of steps a second.
 pub const MAX_RATE: f64 = 10_000.0;
 
 #[derive(Clone, Debug, Deserialize)]

@@ -19,6 +19,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of a response's body is kept in the step's result.
 const KEPT_BODY_BYTES: usize = 16 * 1024;
 
+/// One HTTP request a call, to wherever this process's network reaches: there is no list of allowed hosts. Up to ten redirects are
+/// followed; 30 s are waited for an answer, of which 16 KB are kept. See `docs/TOOLS.md`.
 pub struct HttpRequest;
 
 #[derive(Deserialize, JsonSchema)]

@@ -11,6 +11,7 @@ use crate::app::Resources;
 use crate::tool::{Repeat, Tool, ToolCall};
 use crate::tools::parse;
 
+/// One whole item of a DynamoDB table, at most 400 KB as DynamoDB counts; verified by a consistent read of all of it.
 pub struct PutRecord;
 
 #[derive(Deserialize, JsonSchema)]

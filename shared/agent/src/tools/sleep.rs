@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::tool::{Repeat, Tool, ToolCall};
 use crate::tools::parse;
 
+/// At most ten minutes. Not a durable timer: its chunk goes on meanwhile, and cut off it begins anew.
 pub struct Sleep;
 
 #[derive(Deserialize, JsonSchema)]

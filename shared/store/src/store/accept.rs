@@ -11,6 +11,7 @@ use crate::rows::{
 use crate::table::{Action, Condition, Item, Reason, Transacted, Write, text_of};
 
 impl Store {
+    /// All of it in one transaction, or nothing. The same acceptance again has landed.
     pub async fn accept(&self, acceptance: &Acceptance, now: Timestamp) -> Result<Accepted, StoreError> {
         let run = &acceptance.run;
         let page = encode_page(&acceptance.page)?;
