@@ -90,3 +90,22 @@ async fn r36_a_fold_and_a_claim_read_consistently() {
         .count();
     assert_eq!(stale, 0, "nothing that decides was read from what may be stale");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_may_not_be_repeated_and_got_no_answer_is_unknown() {
+    let (options, _) = RigOptions::in_memory();
+    let rig = Rig::new(options);
+    // A server that takes the request and hangs up.
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", server.local_addr().unwrap());
+    std::thread::spawn(move || {
+        use std::io::Read as _;
+        let (mut socket, _) = server.accept().unwrap();
+        let _ = socket.read(&mut [0; 1024]);
+    });
+    let post = serde_json::json!({ "key": "pay", "tool": "http_request", "input": { "method": "POST", "url": url } });
+    let run = rig.start(&serde_json::json!({ "steps": [post] })).await;
+    let ended = rig.ended(&run).await;
+    assert_eq!((ended.totals.unknown, ended.totals.failed), (1, 0));
+    assert_eq!(ended.run.reason, Some(Reason::StepsUnknown));
+}

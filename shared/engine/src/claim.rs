@@ -58,8 +58,15 @@ pub(crate) async fn claim(
         return Err(Refusal::Ended.into());
     }
     let run = change.run;
-    let lease = Arc::new(Lease::new(run.clone(), lease_from, engine.timing.trusted_lease()));
-    let beats = heartbeat::start(engine, engine.beat_store.metered(), store.clone(), lease.clone());
+    let beat_store = engine.beat_store.metered();
+    let lease = Lease::new(
+        run.clone(),
+        lease_from,
+        engine.timing.trusted_lease(),
+        beat_store.clone(),
+    );
+    let lease = Arc::new(lease);
+    let beats = heartbeat::start(engine, beat_store, store.clone(), lease.clone());
     let fold = log_claim(engine, store, &run, host).await?;
     lease.set_totals(fold.totals);
     Ok(Claimed {

@@ -45,7 +45,7 @@ pub(crate) async fn close(chunk: &Arc<Chunk>, beats: Heartbeat, closing: Closing
 async fn try_close(chunk: &Arc<Chunk>, closing: &Closing) -> Result<Option<Change>, CannotAppend> {
     let engine = &chunk.engine;
     let now = engine.seams.now();
-    let spent = chunk.journal.store().cost();
+    let spent = chunk.journal.store().cost() + chunk.lease.cost_of_beats();
     let (row, holder) = chunk.lease.held(spent).ok_or(CannotAppend::Fenced)?;
     let mut change = apply(&row, &command(chunk, closing, holder), now).map_err(|_| CannotAppend::Fenced)?;
     if change.run == row {

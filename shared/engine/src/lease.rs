@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use outlast_core::transition::Held;
 use outlast_core::{Cost, Run, Totals};
+use outlast_store::Store;
 use tokio::sync::watch;
 
 /// What a beat's reply says that the work must hear of.
@@ -23,6 +24,8 @@ pub(crate) struct Lease {
     signals: watch::Sender<Signals>,
     /// How long after a confirmed request began its lease is relied on: the lease less the margin.
     trusted_for: Duration,
+    /// What the beats go through; asked for what they cost.
+    beat_store: Store,
 }
 
 struct State {
@@ -35,7 +38,7 @@ struct State {
 }
 
 impl Lease {
-    pub(crate) fn new(row: Run, confirmed_from: Duration, trusted_for: Duration) -> Self {
+    pub(crate) fn new(row: Run, confirmed_from: Duration, trusted_for: Duration, beat_store: Store) -> Self {
         let signals = watch::Sender::new(Signals::default());
         let state = Mutex::new(State {
             totals: row.totals,
@@ -47,6 +50,7 @@ impl Lease {
             state,
             signals,
             trusted_for,
+            beat_store,
         }
     }
 
@@ -77,6 +81,10 @@ impl Lease {
 
     pub(crate) fn set_totals(&self, totals: Totals) {
         self.lock().totals = totals;
+    }
+
+    pub(crate) fn cost_of_beats(&self) -> Cost {
+        self.beat_store.cost()
     }
 
     /// The row as last seen and what to write of this chunk, `spent` being all that it has cost so far.

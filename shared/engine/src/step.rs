@@ -44,6 +44,8 @@ pub struct BodyError {
     pub retryable: bool,
     /// Not before this has passed: what a server asked for.
     pub retry_after: Option<Duration>,
+    /// The effect may be there all the same. Of a step that may not be repeated the outcome is then unknown.
+    pub may_have_acted: bool,
 }
 
 impl BodyError {
@@ -53,6 +55,7 @@ impl BodyError {
             error: ErrorInfo::new(kind, message),
             retryable: false,
             retry_after: None,
+            may_have_acted: false,
         }
     }
 
@@ -62,6 +65,16 @@ impl BodyError {
             error: ErrorInfo::new(kind, message),
             retryable: true,
             retry_after: None,
+            may_have_acted: false,
+        }
+    }
+
+    /// The body can't tell whether its effect is there: it was sent and no answer came. An idempotent step is tried
+    /// again; of any other the outcome is unknown.
+    pub fn unknown(kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            may_have_acted: true,
+            ..Self::retryable(kind, message)
         }
     }
 }
@@ -293,7 +306,7 @@ where
             Either::Left((ended, _)) => ended,
             Either::Right(_) => {
                 let message = format!("the step was cut off after {timeout:?}");
-                return Err(BodyError::retryable("timeout", message));
+                return Err(BodyError::unknown("timeout", message));
             }
         },
     };
@@ -343,6 +356,14 @@ fn judge<T: Serialize>(
             not_before,
         };
         return (event, Outcome::Again { not_before });
+    }
+    if failure.may_have_acted && !policy.idempotent {
+        tracing::warn!(run = %chunk.run, step = %key, error = error.message, "a step's outcome is unknown");
+        let event = EventBody::StepUnknown {
+            key: key.clone(),
+            attempt,
+        };
+        return (event, Outcome::Final(Settled::Unknown));
     }
     let event = EventBody::StepFailed {
         key: key.clone(),

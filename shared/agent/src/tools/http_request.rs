@@ -97,17 +97,18 @@ fn build(call: &ToolCall<'_>, input: &Input) -> Result<reqwest::RequestBuilder, 
     })
 }
 
+/// What was never sent can't have acted; of what was sent without an answer nobody knows.
 fn send_error(error: reqwest::Error) -> BodyError {
-    let kind = if error.is_timeout() {
-        "timeout"
+    let what = describe(&error);
+    if error.is_builder() {
+        BodyError::permanent("bad_input", what)
     } else if error.is_connect() {
-        "connection"
-    } else if error.is_builder() {
-        return BodyError::permanent("bad_input", describe(&error));
+        BodyError::retryable("connection", what)
+    } else if error.is_timeout() {
+        BodyError::unknown("timeout", what)
     } else {
-        "http"
-    };
-    BodyError::retryable(kind, describe(&error))
+        BodyError::unknown("connection", what)
+    }
 }
 
 /// The error and what caused it; a URL's credentials stay out of it.
@@ -139,13 +140,16 @@ async fn judge(response: Response) -> Result<Value, BodyError> {
     let headers = response.headers().clone();
     let body = kept_body(response).await;
     if status.is_success() {
-        return Ok(json!({ "status": status.as_u16(), "body": body? }));
+        // The status is the answer; a body that breaks off behind it takes nothing back.
+        return Ok(json!({ "status": status.as_u16(), "body": body.ok() }));
     }
     let said = body.unwrap_or_default();
     let message = format!("{status}: {}", said.chars().take(200).collect::<String>());
-    let mut error = match is_passing(status) {
-        true => BodyError::retryable("http_status", message),
-        false => BodyError::permanent("http_status", message),
+    let mut error = match status.as_u16() {
+        // A gateway's word: what became of the request behind it, it doesn't know.
+        502 | 504 => BodyError::unknown("http_status", message),
+        _ if is_passing(status) => BodyError::retryable("http_status", message),
+        _ => BodyError::permanent("http_status", message),
     };
     error.retry_after = retry_after(&headers);
     Err(error)
@@ -153,7 +157,7 @@ async fn judge(response: Response) -> Result<Value, BodyError> {
 
 /// Statuses that another attempt may not meet again.
 fn is_passing(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504)
+    matches!(status.as_u16(), 408 | 425 | 429 | 500 | 503)
 }
 
 async fn kept_body(mut response: Response) -> Result<String, BodyError> {
