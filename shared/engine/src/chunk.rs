@@ -8,7 +8,7 @@ use std::time::Duration;
 use outlast_core::outcome::AgentResult;
 use outlast_core::step::StepState;
 use outlast_core::time_budget::ChunkTime;
-use outlast_core::{RunId, StepKey, Timestamp};
+use outlast_core::{Run, RunId, StepKey, Timestamp};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -43,22 +43,20 @@ pub(crate) struct Chunk {
 impl Chunk {
     pub(crate) fn new(
         engine: Arc<Engine>,
-        run: RunId,
-        epoch: u64,
+        run: &Run,
         journal: Journal,
         lease: Arc<Lease>,
         time: ChunkTime,
-        ends_at: Timestamp,
         longest_body: Duration,
     ) -> Self {
         Self {
             engine,
-            run,
-            epoch,
+            run: run.id.clone(),
+            epoch: run.epoch,
             journal,
             lease,
             time,
-            ends_at,
+            ends_at: run.ends_at,
             longest_body,
             closing: CancellationToken::new(),
             cancelled: CancellationToken::new(),

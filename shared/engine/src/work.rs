@@ -56,16 +56,7 @@ pub(crate) async fn work(
         grace_ends_at: time.grace_ends_at.min(run.ends_at),
         ..time
     };
-    let chunk = Chunk::new(
-        engine.clone(),
-        run.id.clone(),
-        run.epoch,
-        journal,
-        lease,
-        time,
-        run.ends_at,
-        longest_body,
-    );
+    let chunk = Chunk::new(engine.clone(), &run, journal, lease, time, longest_body);
     let chunk = Arc::new(chunk);
 
     let code = {
