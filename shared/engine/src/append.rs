@@ -19,7 +19,8 @@ use crate::lease::Lease;
 
 /// How much one page takes of what waits; what is larger alone is stored beside it.
 const PAGE_FILL_BYTES: usize = 200 * 1024;
-const REPEAT_AFTER: Duration = Duration::from_millis(50);
+/// Between a request that got no answer and the same again.
+pub(crate) const REPEAT_AFTER: Duration = Duration::from_millis(50);
 
 /// Why a holder can't write on. Nothing of it is an error of the run.
 #[derive(Debug)]
@@ -298,16 +299,20 @@ impl Journal {
                     self.read_on().await?;
                     self.rebuild();
                 }
-                Err(StoreError::Unavailable(error)) => {
-                    if !self.lease.is_trusted(self.engine.seams.clock.monotonic()) {
-                        return Err(CannotAppend::LeaseInDoubt);
-                    }
-                    tracing::warn!(run = %self.run.id, %error, "a page's outcome is not known; sending it again");
-                    self.engine.seams.clock.sleep(REPEAT_AFTER).await;
-                }
+                Err(StoreError::Unavailable(error)) => self.wait_to_repeat(&error).await?,
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// What the table did not answer is asked again, as long as the lease is ours for all we know.
+    async fn wait_to_repeat(&self, error: &str) -> Result<(), CannotAppend> {
+        if !self.lease.is_trusted(self.engine.seams.clock.monotonic()) {
+            return Err(CannotAppend::LeaseInDoubt);
+        }
+        tracing::warn!(run = %self.run.id, error, "the table does not answer; asking again");
+        self.engine.seams.clock.sleep(REPEAT_AFTER).await;
+        Ok(())
     }
 
     fn landed(&self) -> Result<(), CannotAppend> {
@@ -330,7 +335,13 @@ impl Journal {
     async fn read_on(&self) -> Result<(), CannotAppend> {
         loop {
             let first_seq = self.lock().fold.tail.seq + 1;
-            let slice = self.store.read_pages(&self.run.id, first_seq, true).await?;
+            let slice = match self.store.read_pages(&self.run.id, first_seq, true).await {
+                Err(StoreError::Unavailable(error)) => {
+                    self.wait_to_repeat(&error).await?;
+                    continue;
+                }
+                read => read?,
+            };
             let mut state = self.lock();
             for page in &slice.pages {
                 state.fold.page(page)?;

@@ -9,9 +9,10 @@ use outlast_core::time_budget::HostKind;
 use outlast_core::transition::{Claim, Log};
 use outlast_core::{Command, Fold, Page, Refusal, Run, RunId};
 use outlast_store::store::tail_of;
-use outlast_store::{PagePut, Store};
+use outlast_store::{PagePut, Store, StoreError};
 
 use crate::agent::Agent;
+use crate::append::REPEAT_AFTER;
 use crate::control::{change_run, numbered, page_expiry, read_on};
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -67,7 +68,7 @@ pub(crate) async fn claim(
     );
     let lease = Arc::new(lease);
     let beats = heartbeat::start(engine, beat_store, store.clone(), lease.clone());
-    let fold = log_claim(engine, store, &run, host).await?;
+    let fold = log_claim(engine, store, &run, &lease, host).await?;
     lease.set_totals(fold.totals);
     Ok(Claimed {
         run,
@@ -82,20 +83,47 @@ async fn committed_in_log(store: &Store, id: &RunId) -> Result<u64, EngineError>
     Ok(store.tail_page(id).await?.map_or(0, |page| page.totals.committed))
 }
 
-/// Reads the log and puts `run.claimed` behind it, again behind whatever came in between.
-async fn log_claim(engine: &Engine, store: &Store, run: &Run, host: HostKind) -> Result<Fold, EngineError> {
+/// Reads the log and puts `run.claimed` behind it, again behind whatever came in between. A page whose outcome is not known
+/// is sent again as it was: made anew it would be a second claim of one epoch.
+async fn log_claim(
+    engine: &Engine,
+    store: &Store,
+    run: &Run,
+    lease: &Lease,
+    host: HostKind,
+) -> Result<Fold, EngineError> {
     let mut fold = Fold::default();
     loop {
-        read_on(store, &run.id, &mut fold).await?;
+        while let Err(error) = read_on(store, &run.id, &mut fold).await {
+            wait_to_repeat(engine, lease, error).await?;
+        }
         if fold.fences(run.epoch) {
             return Err(Refusal::LeaseLost.into());
         }
         let page = claim_page(engine, run, &fold, host);
-        if store.put_page(&page).await? == PagePut::Landed {
+        let put = loop {
+            match store.put_page(&page).await {
+                Ok(put) => break put,
+                Err(error) => wait_to_repeat(engine, lease, error.into()).await?,
+            }
+        };
+        if put == PagePut::Landed {
             engine.hints.grew(&run.id, tail_of(&page).seq);
             fold.page(&page)?;
             return Ok(fold);
         }
+    }
+}
+
+/// What the table did not answer is asked again, as long as the lease is ours for all we know. Any other error stays one.
+async fn wait_to_repeat(engine: &Engine, lease: &Lease, error: EngineError) -> Result<(), EngineError> {
+    let clock = &engine.seams.clock;
+    match error {
+        EngineError::Store(StoreError::Unavailable(_)) if lease.is_trusted(clock.monotonic()) => {
+            clock.sleep(REPEAT_AFTER).await;
+            Ok(())
+        }
+        error => Err(error),
     }
 }
 

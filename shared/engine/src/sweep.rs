@@ -37,8 +37,17 @@ pub struct Swept {
 pub async fn sweep(engine: &Arc<Engine>) -> Result<Swept, EngineError> {
     let now = engine.seams.now();
     let mut swept = Swept::default();
+    let mut unanswered = None;
     for shard in 0..DUE_SHARDS {
-        let due = engine.store.due_runs(shard, now).await?;
+        let due = match engine.store.due_runs(shard, now).await {
+            Ok(due) => due,
+            // One shard that does not answer must not keep the others waiting.
+            Err(error) => {
+                swept.failed += 1;
+                unanswered = Some(error);
+                continue;
+            }
+        };
         let mut looks = futures::stream::iter(due)
             .map(|id| async move { (attend(engine, &id).await, id) })
             .buffer_unordered(AT_ONCE);
@@ -58,7 +67,7 @@ pub async fn sweep(engine: &Arc<Engine>) -> Result<Swept, EngineError> {
             }
         }
     }
-    Ok(swept)
+    unanswered.map_or(Ok(swept), |error| Err(error.into()))
 }
 
 /// What a person who asks for one run may rely on: the sweep's decision for it, made now. `None`: it isn't there.
