@@ -2,9 +2,9 @@
 
 use outlast_core::{Owner, RunId, ThreadKey, Timestamp, TurnKey};
 
-use super::runs::{page_put, take_thread};
+use super::runs::{is_put_by, page_put, take_thread};
 use super::{Acceptance, Accepted, Store, StoreError, TurnRecord};
-use crate::pages::{encode_page, is_same};
+use crate::pages::encode_page;
 use crate::rows::{
     TAKEN_UNTIL, check_owner, check_schema, decode_turn, encode_run, encode_turn, run_key, thread_key, turn_key,
 };
@@ -15,7 +15,7 @@ impl Store {
         let run = &acceptance.run;
         let page = encode_page(&acceptance.page)?;
         self.put_parts(&page).await?;
-        let (page, page_item) = page_put(page);
+        let page = page_put(page);
         let row = Write {
             key: run_key(&run.id)?,
             action: Action::Put(encode_run(run)?),
@@ -35,7 +35,7 @@ impl Store {
             _ => None,
         };
         // The first page never changes: it tells even if the run went on since.
-        if stands(1).is_some_and(|stands| is_same(stands, &page_item))
+        if stands(1).is_some_and(|stands| is_put_by(stands, &writes[1]))
             || stands(0).and_then(|row| text_of(row, "write_id")) == Some(run.write_id.as_str())
         {
             return Ok(Accepted::Landed);

@@ -2,10 +2,10 @@
 
 use outlast_core::{Page, RunId};
 
-use super::runs::page_put;
+use super::runs::{is_put_by, page_put};
 use super::{LogSlice, PagePut, Store, StoreError};
 use crate::blobs::{self, Parts};
-use crate::pages::{decode_page, encode_page, first_seq_of, is_same, partition, parts_of};
+use crate::pages::{decode_page, encode_page, first_seq_of, partition, parts_of};
 use crate::schema::TableId;
 use crate::table::{Item, Query, Range, Written};
 
@@ -14,10 +14,10 @@ impl Store {
     pub async fn put_page(&self, page: &Page) -> Result<PagePut, StoreError> {
         let page = encode_page(page)?;
         self.put_parts(&page).await?;
-        let (write, item) = page_put(page);
+        let write = page_put(page);
         match self.write(&write).await? {
             Written::Done => Ok(PagePut::Landed),
-            Written::Refused(Some(stands)) if is_same(&stands, &item) => Ok(PagePut::Landed),
+            Written::Refused(Some(stands)) if is_put_by(&stands, &write) => Ok(PagePut::Landed),
             Written::Refused(_) => Ok(PagePut::Collided),
         }
     }

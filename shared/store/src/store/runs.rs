@@ -40,8 +40,7 @@ impl Store {
         let row = row_update(before, after)?;
         let page = encode_page(page)?;
         self.put_parts(&page).await?;
-        let (page, page_item) = page_put(page);
-        let mut writes = vec![row, page];
+        let mut writes = vec![row, page_put(page)];
         if after.status.is_terminal() && !before.status.is_terminal() {
             writes.push(free_thread(after)?);
         }
@@ -53,7 +52,7 @@ impl Store {
             let (row, page) = (reasons.next(), reasons.next());
             // The page never changes: it tells even if the row went on since.
             if let Some(Reason::ConditionFailed(Some(stands))) = &page
-                && is_same(stands, &page_item)
+                && is_put_by(stands, &writes[1])
             {
                 return Ok(RowAndPageWrite::Landed(landed(before, after)));
             }
@@ -105,14 +104,17 @@ impl Store {
     }
 }
 
-/// The write of a page, and the item to compare with what may stand there.
-pub(super) fn page_put(page: StoredPage) -> (Write, Item) {
-    let write = Write {
+pub(super) fn page_put(page: StoredPage) -> Write {
+    Write {
         key: page.key,
-        action: Action::Put(page.item.clone()),
+        action: Action::Put(page.item),
         condition: Condition::NotExists,
-    };
-    (write, page.item)
+    }
+}
+
+/// Whether what stands in the place of a page is the page that this write puts.
+pub(super) fn is_put_by(stands: &Item, put: &Write) -> bool {
+    matches!(&put.action, Action::Put(item) if is_same(stands, item))
 }
 
 fn row_update(before: &Run, after: &Run) -> Result<Write, StoreError> {
