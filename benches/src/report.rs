@@ -19,7 +19,9 @@ pub fn print(figures: &[Figure]) {
         table.add_row(row(figure));
     }
     println!("\n{table}\n");
-    println!("p99 is the slow end: of times the 99th percentile, of rates the first. Ratios are of the medians.");
+    println!(
+        "p99 is the slow end: of times the 99th percentile, of rates the first. A ratio is the median of the pairs' ratios."
+    );
 }
 
 fn row(figure: &Figure) -> [String; 10] {

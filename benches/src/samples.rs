@@ -72,9 +72,11 @@ impl Figure {
         self.floor.push(per_second(count, time));
     }
 
-    /// The median of ours over the median of the floor's.
+    /// The median of the pairs' ratios, each sample over the floor's that was taken in the same turn.
     pub fn ratio(&self) -> Option<f64> {
-        Some(median(&self.ours)? / median(&self.floor)?)
+        let pairs = self.ours.iter().zip(&self.floor);
+        let ratios: Vec<f64> = pairs.map(|(ours, floor)| ours / floor).collect();
+        median(&ratios)
     }
 
     /// The slow end: of times the 99th percentile, of rates the first.

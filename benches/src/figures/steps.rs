@@ -89,7 +89,7 @@ pub async fn step_time(options: &Options) -> anyhow::Result<Vec<Figure>> {
 
 /// A chain of steps, as many puts, a chain, puts: how many a second.
 pub async fn sequential(options: &Options) -> anyhow::Result<Vec<Figure>> {
-    let (blocks, steps) = (options.samples(20, 3), options.samples(300, 100));
+    let (blocks, steps) = (options.samples(60, 3), options.samples(100, 50));
     let server = Server::start().await?;
     // For comparison, on another machine that was quiet: another durable engine's Rust SDK did 1,044 steps a second
     // where raw puts did 1,274, a ratio of 0.82. Other hardware, another load: only the ratios can be set side by side.

@@ -36,6 +36,7 @@ pub mod work;
 
 mod chunk;
 mod lease;
+mod own_wakes;
 
 pub use agent::{Agent, Agents, BadInput, Returned};
 pub use ctx::Ctx;

@@ -20,6 +20,7 @@ use crate::ctx::Ctx;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::lease::Signals;
+use crate::own_wakes::keep_own_wakes;
 use crate::step::panic_message;
 
 /// What a chunk came to.
@@ -63,18 +64,15 @@ pub(crate) async fn work(
         let ctx = Ctx::new(chunk.clone());
         AssertUnwindSafe(async move { agent.run(ctx, input).await }).catch_unwind()
     };
-    let ended = drive(
-        &chunk,
-        code.map(|ended| match ended {
-            Ok(Ok(returned)) => AgentResult::Returned {
-                value: returned.value,
-                verification: returned.verification,
-            },
-            Ok(Err(error)) => AgentResult::Failed(error),
-            Err(panic) => AgentResult::Failed(ErrorInfo::new("panic", panic_message(&*panic))),
-        }),
-    )
-    .await;
+    let code = code.map(|ended| match ended {
+        Ok(Ok(returned)) => AgentResult::Returned {
+            value: returned.value,
+            verification: returned.verification,
+        },
+        Ok(Err(error)) => AgentResult::Failed(error),
+        Err(panic) => AgentResult::Failed(ErrorInfo::new("panic", panic_message(&*panic))),
+    });
+    let ended = keep_own_wakes(drive(&chunk, code)).await;
 
     let closing = match ended {
         Ended::Closing(closing) => closing,
