@@ -76,7 +76,8 @@ fn open(folder: &Path) -> anyhow::Result<(Database, Option<File>)> {
         .to_str()
         .with_context(|| format!("the path {} is no UTF-8", file.display()))?;
     let db = Database::new(path).with_context(|| format!("can't open the database {path}"))?;
-    // Full durability: what was acknowledged survives a kill at any moment.
+    // What was acknowledged survives a kill at any moment. (Not a loss of power: the file is synced less often than at
+    // every write.)
     db.disable_bulk_loading()?;
     Ok((db, Some(lock)))
 }
