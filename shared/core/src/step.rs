@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::outcome::ErrorInfo;
 use crate::payload::Payload;
 use crate::time::Timestamp;
@@ -94,14 +92,6 @@ pub struct Step {
     /// Of its input, from its first `step.started` on.
     pub input_digest: Option<Box<str>>,
     pub state: StepState,
-}
-
-/// Which of the two kinds of record a step keeps of its calls; kept for error messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallKind {
-    Step,
-    Emit,
 }
 
 #[cfg(test)]

@@ -306,7 +306,7 @@ impl Journal {
     }
 
     /// What the table did not answer is asked again, as long as the lease is ours for all we know.
-    async fn wait_to_repeat(&self, error: &str) -> Result<(), CannotAppend> {
+    pub(crate) async fn wait_to_repeat(&self, error: &str) -> Result<(), CannotAppend> {
         if !self.lease.is_trusted(self.engine.seams.clock.monotonic()) {
             return Err(CannotAppend::LeaseInDoubt);
         }

@@ -76,18 +76,7 @@ async fn try_close(chunk: &Arc<Chunk>, closing: &Closing) -> Result<Option<Chang
 async fn write(chunk: &Chunk, before: &Run, after: &Run, page: &Page) -> Result<RowAndPageWrite, CannotAppend> {
     loop {
         match chunk.journal.store().write_run_with_page(before, after, page).await {
-            Err(StoreError::Unavailable(error)) => {
-                if !chunk.lease.is_trusted(chunk.engine.seams.clock.monotonic()) {
-                    return Err(CannotAppend::LeaseInDoubt);
-                }
-                tracing::warn!(run = %chunk.run, %error, "the closing write's outcome is not known; sending it again");
-                chunk
-                    .engine
-                    .seams
-                    .clock
-                    .sleep(std::time::Duration::from_millis(50))
-                    .await;
-            }
+            Err(StoreError::Unavailable(error)) => chunk.journal.wait_to_repeat(&error).await?,
             outcome => return Ok(outcome?),
         }
     }
