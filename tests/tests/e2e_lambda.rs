@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use outlast_runtime::env_vars as vars;
+use outlast_core::env_vars as vars;
 use outlast_runtime::internal_event::INTERNAL_DOMAIN;
 use outlast_tests::lambda::Deadline;
 use outlast_tests::lambda::deployment::{Deployment, Options, kinds};

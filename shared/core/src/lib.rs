@@ -7,9 +7,11 @@
 //! 3. [`event`], [`page`], [`fold`]: the event log, and what a holder knows after reading it
 //! 4. [`step`], [`outcome`]: units of work, and the computed ending
 //! 5. [`time_budget`], [`limits`], [`dispatch_token`], [`digest`]: bounds and proofs
+//! 6. [`paths`], [`env_vars`]: what a deployment is addressed by and told
 
 pub mod digest;
 pub mod dispatch_token;
+pub mod env_vars;
 pub mod event;
 pub mod fold;
 pub mod ids;
@@ -17,6 +19,7 @@ pub mod key;
 pub mod limits;
 pub mod outcome;
 pub mod page;
+pub mod paths;
 pub mod payload;
 pub mod run;
 pub mod step;

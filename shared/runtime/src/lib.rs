@@ -1,7 +1,6 @@
 //! Hosts: settings, telemetry, wiring; Lambda and a plain listener.
 //!
-//! - [`env_vars`]: every environment variable, documented
-//! - [`settings`]: what they say, checked one by one and against each other
+//! - [`settings`]: what the environment variables say, checked one by one and against each other
 //! - [`host`]: foreground or background
 //! - [`local_dynamodb`]: clients for a DynamoDB-compatible server on this machine
 //! - [`seams`]: the machine's time, chance and threads
@@ -21,7 +20,6 @@
 
 mod aws;
 pub mod dispatch_lambda;
-pub mod env_vars;
 pub mod host;
 pub mod internal_event;
 pub mod lambda;

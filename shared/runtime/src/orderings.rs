@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use outlast_core::env_vars as vars;
 use outlast_core::limits::{
     BACKGROUND_WALL_MARGIN, DISPATCH_TOKEN_LIFE, FOREGROUND_GRACE, LEASE_AFTER_STOP, STOP_GRACE,
 };
 use outlast_core::time_budget::{HostKind, lowered_cap};
 
-use crate::env_vars as vars;
 use crate::settings::Settings;
 
 /// The walls behind which our hosts stand: a gateway's, and Lambda's.

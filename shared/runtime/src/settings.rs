@@ -6,12 +6,12 @@ use std::fmt;
 use std::time::Duration;
 
 use outlast_core::dispatch_token::{DispatchKeys, MIN_SECRET_BYTES};
+use outlast_core::env_vars::{self as vars, Variable};
 use outlast_core::limits::Timing;
 use outlast_core::time_budget::HostKind;
 use outlast_store::schema::TableNames;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::env_vars::{self as vars, Variable};
 use crate::{orderings, telemetry};
 
 /// The variables of the AWS SDK that say where the tables are, the first one first.

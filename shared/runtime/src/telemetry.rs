@@ -3,6 +3,7 @@
 
 use std::io::{self, IsTerminal as _};
 
+use outlast_core::env_vars::DEFAULT_LOG;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
@@ -14,9 +15,6 @@ pub enum Format {
     Human,
 }
 
-/// What is said without a filter: our own progress, and of libraries only what is wrong.
-pub const DEFAULT_FILTER: &str = "info,aws_config=warn,aws_smithy_runtime=warn,hyper=warn,lambda_runtime=warn";
-
 /// Checks a filter without installing it.
 pub fn check_filter(filter: &str) -> Result<(), ParseError> {
     EnvFilter::builder().parse(filter).map(|_| ())
@@ -24,7 +22,7 @@ pub fn check_filter(filter: &str) -> Result<(), ParseError> {
 
 /// Once a process, by its `main`. A second call, as tests make it, changes nothing.
 pub fn init(format: Format, filter: Option<&str>) {
-    let filter = EnvFilter::builder().parse_lossy(filter.unwrap_or(DEFAULT_FILTER));
+    let filter = EnvFilter::builder().parse_lossy(filter.unwrap_or(DEFAULT_LOG));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr);
@@ -48,7 +46,7 @@ mod tests {
 
     #[test]
     fn the_default_is_a_filter_and_nonsense_is_none() {
-        check_filter(DEFAULT_FILTER).unwrap();
+        check_filter(DEFAULT_LOG).unwrap();
         check_filter("outlast_engine=debug").unwrap();
         assert!(check_filter("info,a=loud").is_err());
     }

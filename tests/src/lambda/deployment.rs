@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType};
+use outlast_core::env_vars as vars;
 use outlast_core::limits::Timing;
 use outlast_engine::seams::Seams;
-use outlast_runtime::env_vars as vars;
 use outlast_runtime::internal_event::internal_event;
 use outlast_store::dynamodb::create_tables;
 use outlast_store::schema::TableNames;

@@ -7,7 +7,7 @@ use cargo_metadata::{CargoOpt, Dependency, DependencyKind, Metadata, MetadataCom
 use crate::{FUNCTIONS, none, root};
 
 /// From the inside out. Each package may depend on those before it.
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "outlast-core",
     "outlast-store",
     "outlast-engine",
@@ -18,6 +18,7 @@ const ORDER: [&str; 10] = [
     "foreground",
     "background",
     "outlast-cli",
+    "deploy-builder",
 ];
 /// Programs for developers, on which nothing depends, and which may depend on everything.
 const DEVELOPERS: [&str; 4] = ["outlast-tests", "outlast-log-model", "outlast-benches", "xtask"];

@@ -25,7 +25,7 @@ fn configuration_is_documented_as_it_is() {
     }
     assert_eq!(
         checked_in, listed,
-        "docs/CONFIGURATION.md is out of date: OUTLAST_TEST_WRITE_DOCS=1 cargo test -p outlast-runtime configuration"
+        "docs/CONFIGURATION.md is out of date: OUTLAST_TEST_WRITE_DOCS=1 cargo test -p outlast-core configuration"
     );
 }
 

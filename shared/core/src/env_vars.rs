@@ -1,4 +1,5 @@
-//! Every environment variable that Outlast reads, and the only place that spells their names.
+//! Every environment variable that functions read, and the only place that spells their names: `runtime` reads them, and
+//! `deploy-builder` says which a function needs.
 
 /// A variable, as a person who sets it must know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,9 @@ pub struct Variable {
     /// Its value is never printed.
     pub secret: bool,
 }
+
+/// What is logged without a filter: our own progress, and of libraries only what is wrong.
+pub const DEFAULT_LOG: &str = "info,aws_config=warn,aws_smithy_runtime=warn,hyper=warn,lambda_runtime=warn";
 
 const PLAIN: Variable = Variable {
     name: "",
@@ -36,21 +40,36 @@ pub const EVENTS_TABLE: Variable = Variable {
 
 pub const DISPATCH: Variable = Variable {
     name: "OUTLAST_DISPATCH",
-    default: Some("lambda"),
-    meaning: "How work gets to the background: `lambda` invokes a function asynchronously.",
+    meaning: "How work leaves the request: `none` carries a run inline, in the requests of its client; `lambda` invokes \
+              a function asynchronously; `http` posts to a URL. Without it: `lambda` where a background function is \
+              named, `none` where not.",
     ..PLAIN
 };
 
 pub const BACKGROUND_FUNCTION: Variable = Variable {
     name: "OUTLAST_BACKGROUND_FUNCTION",
-    meaning: "Under `lambda` dispatch: the name of the background function, with its alias if it has one. Must be set.",
+    meaning: "Under `lambda` dispatch: the name of the background function, with its alias if it has one. Without it \
+              chunks are chained through the function itself.",
+    ..PLAIN
+};
+
+pub const BACKGROUND_URL: Variable = Variable {
+    name: "OUTLAST_BACKGROUND_URL",
+    meaning: "Under `http` dispatch: where the background function is reached, without the base path.",
+    ..PLAIN
+};
+
+pub const FOREGROUND_URL: Variable = Variable {
+    name: "OUTLAST_FOREGROUND_URL",
+    meaning: "Under `http` dispatch without a background function: where the foreground function reaches itself, without \
+              the base path; chunks are chained through it.",
     ..PLAIN
 };
 
 pub const DISPATCH_SECRET: Variable = Variable {
     name: "OUTLAST_DISPATCH_SECRET",
     unit: Some("at least 32 bytes"),
-    meaning: "Signs dispatches. The same for all functions of a deployment. Must be set.",
+    meaning: "Signs dispatches. The same for all functions of a deployment. Must be set, except under `none`.",
     secret: true,
     ..PLAIN
 };
@@ -96,7 +115,7 @@ pub const BASE_PATH: Variable = Variable {
 
 pub const LOG: Variable = Variable {
     name: "OUTLAST_LOG",
-    default: Some(crate::telemetry::DEFAULT_FILTER),
+    default: Some(DEFAULT_LOG),
     meaning: "What is logged, as `level` or `crate=level`, separated by commas.",
     ..PLAIN
 };
@@ -121,16 +140,19 @@ pub const REDISPATCH_AFTER: Variable = Variable {
     name: "OUTLAST_REDISPATCH_AFTER",
     default: Some("60"),
     unit: Some("seconds, from 0.05 to 60"),
-    meaning: "For tests and emulators: how long a dispatch may go without a claim before the first repetition.",
+    meaning: "For tests and emulators: how long a dispatch, or an inline run, may go without a claim before the sweep looks \
+              after it.",
     ..PLAIN
 };
 
 /// All of them, in the order in which the documentation lists them.
-pub const ALL: [Variable; 14] = [
+pub const ALL: [Variable; 16] = [
     RUNS_TABLE,
     EVENTS_TABLE,
     DISPATCH,
     BACKGROUND_FUNCTION,
+    BACKGROUND_URL,
+    FOREGROUND_URL,
     DISPATCH_SECRET,
     DISPATCH_SECRET_PREVIOUS,
     FOREGROUND_SOFT_CAP,

@@ -1,0 +1,5 @@
+//! The splitter.
+
+fn main() -> anyhow::Result<()> {
+    anyhow::bail!("not built yet")
+}
