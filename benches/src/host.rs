@@ -12,8 +12,9 @@ use outlast_core::time_budget::{HostKind, chunk_time};
 use outlast_core::{AgentName, Owner, Payload, Run, RunId, Status};
 use outlast_engine::Engine;
 use outlast_engine::accept::{RunRequest, accept};
-use outlast_engine::dispatch::{DispatchError, Dispatcher, SignedDispatch};
-use outlast_engine::process::{Delivery, Invocation, Processed, process};
+use outlast_engine::carry::Invocation;
+use outlast_engine::dispatch::{DispatchError, Dispatcher, Dispatching, SignedDispatch};
+use outlast_engine::process::{Delivery, Processed, process};
 use outlast_engine::work::Worked;
 use outlast_runtime::local_dynamodb;
 use outlast_runtime::wiring::{self, Wiring};
@@ -55,8 +56,11 @@ impl Host {
                 heartbeat_dynamodb: local_dynamodb::heartbeat_client(dynamodb, Timing::LOCAL),
                 runs_table: names.runs,
                 events_table: names.events,
-                dispatcher: Arc::new(Outbox(outbox)),
-                dispatch_keys: DispatchKeys::new(secret.to_owned().into(), None)?,
+                dispatching: Some(Dispatching {
+                    dispatcher: Arc::new(Outbox(outbox)),
+                    keys: DispatchKeys::new(secret.to_owned().into(), None)?,
+                    to: HostKind::Background,
+                }),
                 timing: Timing::LOCAL,
                 holder: format!("bench-{}", std::process::id()),
             },

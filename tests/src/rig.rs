@@ -12,8 +12,9 @@ use outlast_core::limits::Timing;
 use outlast_core::time_budget::{HostKind, chunk_time};
 use outlast_core::{AgentName, Owner, Payload, Run, RunId, Timestamp};
 use outlast_engine::accept::{AcceptedRun, NotAccepted, RunRequest, accept};
-use outlast_engine::dispatch::{DispatchError, Dispatcher, SignedDispatch};
-use outlast_engine::process::{Delivery, Invocation, Processed, process};
+use outlast_engine::carry::Invocation;
+use outlast_engine::dispatch::{DispatchError, Dispatcher, Dispatching, SignedDispatch};
+use outlast_engine::process::{Delivery, Processed, process};
 use outlast_engine::seams::{Clock, Random, Seams, Spawner};
 use outlast_engine::show::{RunView, show};
 use outlast_engine::{Engine, EngineParts};
@@ -98,6 +99,10 @@ impl Random for TestRandom {
 pub struct TaskSpawner;
 
 impl Spawner for TaskSpawner {
+    fn spawn_chunk(&self, chunk: BoxFuture<'static, ()>) {
+        tokio::spawn(chunk);
+    }
+
     fn spawn_heartbeat(&self, beats: BoxFuture<'static, ()>) {
         tokio::spawn(beats);
     }
@@ -231,8 +236,11 @@ impl Rig {
             beat_store: store.clone(),
             seams,
             agents: app.into_agents(resources),
-            dispatcher: dispatcher.clone(),
-            dispatch_keys: DispatchKeys::new(secret.to_owned().into(), None).expect("long enough"),
+            dispatching: Some(Dispatching {
+                dispatcher: dispatcher.clone(),
+                keys: DispatchKeys::new(secret.to_owned().into(), None).expect("long enough"),
+                to: HostKind::Background,
+            }),
             timing,
             holder: format!("rig-{seed}"),
         });

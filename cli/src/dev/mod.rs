@@ -19,6 +19,8 @@ use anyhow::Context as _;
 use outlast_agent::App;
 use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::limits::{SHUT_DOWN_GRACE, Timing};
+use outlast_core::time_budget::HostKind;
+use outlast_engine::dispatch::Dispatching;
 use outlast_engine::{Engine, sweep};
 use outlast_runtime::local::{self, NotLoopback};
 use outlast_runtime::telemetry::{self, Format};
@@ -148,8 +150,11 @@ async fn engine(app: App, embedded: &Embedded, dispatcher: Arc<LocalDispatcher>)
             heartbeat_dynamodb: local_dynamodb::heartbeat_client(&embedded.url, Timing::LOCAL),
             runs_table: names.runs.clone(),
             events_table: names.events.clone(),
-            dispatcher,
-            dispatch_keys: dispatch_keys()?,
+            dispatching: Some(Dispatching {
+                dispatcher,
+                keys: dispatch_keys()?,
+                to: HostKind::Background,
+            }),
             timing: Timing::LOCAL,
             holder: format!("dev-{}", std::process::id()),
         },

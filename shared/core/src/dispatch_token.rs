@@ -1,4 +1,5 @@
-//! The token of a dispatch: HMAC-SHA-256 over purpose, run, expected epoch, kind of host, expiry and the body's digest.
+//! The token of a dispatch: HMAC-SHA-256 over purpose, run, expected epoch, kind of host, expiry and the body's digest. The
+//! schedule's call has one of its own purpose, where it comes over plain HTTP.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,7 +17,24 @@ use crate::time_budget::HostKind;
 
 /// A secret shorter than this is refused at start-up.
 pub const MIN_SECRET_BYTES: usize = 32;
-const PURPOSE: &str = "outlast.dispatch.v1";
+
+/// What a token is for. One that was made for another purpose is not good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To carry a run's next chunk.
+    Dispatch,
+    /// To look at every run that is due.
+    Sweep,
+}
+
+impl Purpose {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Purpose::Dispatch => "outlast.dispatch.v1",
+            Purpose::Sweep => "outlast.sweep.v1",
+        }
+    }
+}
 
 /// What a dispatch says: ids, never content. It is the dispatch's body; the token goes beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,21 +84,21 @@ impl DispatchKeys {
     }
 
     /// `<expiry in epoch ms>.<signature, base64url without padding>`; good for [`DISPATCH_TOKEN_LIFE`] from `now` on.
-    pub fn sign(&self, body: &[u8], now: Timestamp) -> String {
+    pub fn sign(&self, purpose: Purpose, body: &[u8], now: Timestamp) -> String {
         let expires_at = (now + DISPATCH_TOKEN_LIFE).as_millis();
-        let signature = mac(&self.current, expires_at, body).finalize().into_bytes();
+        let signature = mac(&self.current, purpose, expires_at, body).finalize().into_bytes();
         format!("{expires_at}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// Checks a token against the body's bytes (decoded, if they came as base64), in constant time. A good signature is looked
+    /// Checks a token against its purpose and the body's bytes (decoded, if they came as base64), in constant time. A good signature is looked
     /// for before the expiry: only who holds the key learns that a token has expired.
-    pub fn verify(&self, token: &str, body: &[u8], now: Timestamp) -> Result<(), TokenError> {
+    pub fn verify(&self, purpose: Purpose, token: &str, body: &[u8], now: Timestamp) -> Result<(), TokenError> {
         let (expires_at, signature) = token.split_once('.').ok_or(TokenError::Malformed)?;
         let expires_at: i64 = expires_at.parse().map_err(|_| TokenError::Malformed)?;
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| TokenError::Malformed)?;
         let is_signed = std::iter::once(&self.current)
             .chain(&self.previous)
-            .any(|key| mac(key, expires_at, body).verify_slice(&signature).is_ok());
+            .any(|key| mac(key, purpose, expires_at, body).verify_slice(&signature).is_ok());
         if !is_signed {
             return Err(TokenError::BadSignature);
         }
@@ -91,12 +109,12 @@ impl DispatchKeys {
     }
 }
 
-fn mac(key: &SecretString, expires_at: i64, body: &[u8]) -> Hmac<Sha256> {
+fn mac(key: &SecretString, purpose: Purpose, expires_at: i64, body: &[u8]) -> Hmac<Sha256> {
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key.expose_secret().as_bytes()) else {
         unreachable!("HMAC takes a key of any length")
     };
     // The body holds run, epoch and host; each part ends with a byte that can't stand in it.
-    for part in [PURPOSE, &expires_at.to_string(), &sha256_hex(body)] {
+    for part in [purpose.as_str(), &expires_at.to_string(), &sha256_hex(body)] {
         mac.update(part.as_bytes());
         mac.update(b"\n");
     }
@@ -132,22 +150,31 @@ mod tests {
     #[test]
     fn a_token_is_good_for_its_own_body_only() {
         let keys = keys('a', None);
-        let token = keys.sign(&body("r1", 1), NOW);
-        assert_eq!(keys.verify(&token, &body("r1", 1), NOW), Ok(()));
-        assert_eq!(keys.verify(&token, &body("r2", 1), NOW), Err(TokenError::BadSignature));
-        assert_eq!(keys.verify(&token, &body("r1", 2), NOW), Err(TokenError::BadSignature));
+        let token = keys.sign(Purpose::Dispatch, &body("r1", 1), NOW);
+        assert_eq!(keys.verify(Purpose::Dispatch, &token, &body("r1", 1), NOW), Ok(()));
+        assert_eq!(
+            keys.verify(Purpose::Dispatch, &token, &body("r2", 1), NOW),
+            Err(TokenError::BadSignature)
+        );
+        assert_eq!(
+            keys.verify(Purpose::Dispatch, &token, &body("r1", 2), NOW),
+            Err(TokenError::BadSignature)
+        );
     }
 
     #[test]
     fn it_expires_and_its_expiry_cannot_be_rewritten() {
         let keys = keys('a', None);
-        let token = keys.sign(&body("r1", 1), NOW);
+        let token = keys.sign(Purpose::Dispatch, &body("r1", 1), NOW);
         let later = NOW + DISPATCH_TOKEN_LIFE;
-        assert_eq!(keys.verify(&token, &body("r1", 1), later), Err(TokenError::Expired));
+        assert_eq!(
+            keys.verify(Purpose::Dispatch, &token, &body("r1", 1), later),
+            Err(TokenError::Expired)
+        );
         let (_, signature) = token.split_once('.').unwrap();
         let rewritten = format!("{}.{signature}", later.as_millis() + 1);
         assert_eq!(
-            keys.verify(&rewritten, &body("r1", 1), later),
+            keys.verify(Purpose::Dispatch, &rewritten, &body("r1", 1), later),
             Err(TokenError::BadSignature)
         );
     }
@@ -164,7 +191,10 @@ mod tests {
             "1780000000000.***",
             "99999999999999999999.AA",
         ] {
-            assert!(keys.verify(token, &body("r1", 1), NOW).is_err(), "{token:?}");
+            assert!(
+                keys.verify(Purpose::Dispatch, token, &body("r1", 1), NOW).is_err(),
+                "{token:?}"
+            );
         }
         let short = DispatchKeys::new(SecretString::from("x".repeat(31)), None);
         assert_eq!(short.unwrap_err(), SecretTooShort { actual: 31 });
@@ -172,10 +202,13 @@ mod tests {
 
     #[test]
     fn the_previous_key_is_taken_while_keys_rotate() {
-        let token = keys('a', None).sign(&body("r1", 1), NOW);
-        assert_eq!(keys('b', Some('a')).verify(&token, &body("r1", 1), NOW), Ok(()));
+        let token = keys('a', None).sign(Purpose::Dispatch, &body("r1", 1), NOW);
         assert_eq!(
-            keys('b', None).verify(&token, &body("r1", 1), NOW),
+            keys('b', Some('a')).verify(Purpose::Dispatch, &token, &body("r1", 1), NOW),
+            Ok(())
+        );
+        assert_eq!(
+            keys('b', None).verify(Purpose::Dispatch, &token, &body("r1", 1), NOW),
             Err(TokenError::BadSignature)
         );
     }
@@ -184,7 +217,7 @@ mod tests {
     fn r40_a_token_is_taken_in_the_one_spelling_it_is_given_out_in() {
         let keys = keys('a', None);
         let body = body("r1", 1);
-        let token = keys.sign(&body, NOW);
+        let token = keys.sign(Purpose::Dispatch, &body, NOW);
         let (expires_at, signature) = token.split_once('.').unwrap();
         let bytes = URL_SAFE_NO_PAD.decode(signature).unwrap();
         let truncated = URL_SAFE_NO_PAD.encode(&bytes[..31]);
@@ -219,9 +252,9 @@ mod tests {
             ("longer", format!("{expires_at}.{longer}"), TokenError::BadSignature),
             ("negative expiry", format!("-{token}"), TokenError::BadSignature),
         ] {
-            assert_eq!(keys.verify(&other, &body, NOW), Err(error), "{what}");
+            assert_eq!(keys.verify(Purpose::Dispatch, &other, &body, NOW), Err(error), "{what}");
         }
-        assert_eq!(keys.verify(&token, &body, NOW), Ok(()));
+        assert_eq!(keys.verify(Purpose::Dispatch, &token, &body, NOW), Ok(()));
     }
 
     #[test]
@@ -229,23 +262,64 @@ mod tests {
         let keys = keys('a', None);
         let body = body("r1", 1);
         let two_seconds = std::time::Duration::from_secs(2);
-        assert_eq!(keys.verify(&keys.sign(&body, NOW + two_seconds), &body, NOW), Ok(()));
-        assert_eq!(keys.verify(&keys.sign(&body, NOW - two_seconds), &body, NOW), Ok(()));
+        assert_eq!(
+            keys.verify(
+                Purpose::Dispatch,
+                &keys.sign(Purpose::Dispatch, &body, NOW + two_seconds),
+                &body,
+                NOW
+            ),
+            Ok(())
+        );
+        assert_eq!(
+            keys.verify(
+                Purpose::Dispatch,
+                &keys.sign(Purpose::Dispatch, &body, NOW - two_seconds),
+                &body,
+                NOW
+            ),
+            Ok(())
+        );
         let last = NOW + DISPATCH_TOKEN_LIFE - std::time::Duration::from_millis(1);
-        assert_eq!(keys.verify(&keys.sign(&body, NOW), &body, last), Ok(()));
+        assert_eq!(
+            keys.verify(
+                Purpose::Dispatch,
+                &keys.sign(Purpose::Dispatch, &body, NOW),
+                &body,
+                last
+            ),
+            Ok(())
+        );
     }
 
     #[test]
     fn r40_the_body_counts_byte_for_byte() {
         let keys = keys('a', None);
         let body = body("r1", 1);
-        let token = keys.sign(&body, NOW);
+        let token = keys.sign(Purpose::Dispatch, &body, NOW);
         let encoded = STANDARD.encode(&body).into_bytes();
         let spaced = [&body[..], b"\n"].concat();
         for other in [&encoded[..], &spaced, b"", &body[1..]] {
-            assert_eq!(keys.verify(&token, other, NOW), Err(TokenError::BadSignature));
+            assert_eq!(
+                keys.verify(Purpose::Dispatch, &token, other, NOW),
+                Err(TokenError::BadSignature)
+            );
         }
-        assert_eq!(keys.verify(&keys.sign(b"", NOW), b"", NOW), Ok(()));
+        assert_eq!(
+            keys.verify(Purpose::Dispatch, &keys.sign(Purpose::Dispatch, b"", NOW), b"", NOW),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn a_token_is_good_for_its_own_purpose_only() {
+        let keys = keys('a', None);
+        let body = body("r1", 1);
+        for (made_for, used_for) in [(Purpose::Dispatch, Purpose::Sweep), (Purpose::Sweep, Purpose::Dispatch)] {
+            let token = keys.sign(made_for, &body, NOW);
+            assert_eq!(keys.verify(made_for, &token, &body, NOW), Ok(()));
+            assert_eq!(keys.verify(used_for, &token, &body, NOW), Err(TokenError::BadSignature));
+        }
     }
 
     #[test]
@@ -259,9 +333,9 @@ mod tests {
             };
             serde_json::to_vec(&body).unwrap()
         };
-        let token = keys.sign(&of(HostKind::Background), NOW);
+        let token = keys.sign(Purpose::Dispatch, &of(HostKind::Background), NOW);
         assert_eq!(
-            keys.verify(&token, &of(HostKind::Foreground), NOW),
+            keys.verify(Purpose::Dispatch, &token, &of(HostKind::Foreground), NOW),
             Err(TokenError::BadSignature)
         );
     }
@@ -306,17 +380,17 @@ mod tests {
             now in any::<i64>(),
         ) {
             let keys = keys('a', Some('b'));
-            prop_assert!(keys.verify(&token, &body, Timestamp::from_millis(now)).is_err());
+            prop_assert!(keys.verify(Purpose::Dispatch, &token, &body, Timestamp::from_millis(now)).is_err());
         }
 
         #[test]
         fn a_token_with_any_one_character_changed_is_refused(at in 0usize..57, to in "[A-Za-z0-9_.-]") {
             let keys = keys('a', None);
             let body = body("r1", 1);
-            let token = keys.sign(&body, NOW);
+            let token = keys.sign(Purpose::Dispatch, &body, NOW);
             let mut changed = token.clone();
             changed.replace_range(at..at + 1, &to);
-            prop_assert_eq!(keys.verify(&changed, &body, NOW).is_ok(), changed == token);
+            prop_assert_eq!(keys.verify(Purpose::Dispatch, &changed, &body, NOW).is_ok(), changed == token);
         }
     }
 }

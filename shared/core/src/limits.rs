@@ -46,8 +46,6 @@ pub const STOP_GRACE: Duration = Duration::from_secs(10);
 pub const SHUT_DOWN_GRACE: Duration = Duration::from_secs(3);
 /// How long a dispatch token is good for.
 pub const DISPATCH_TOKEN_LIFE: Duration = Duration::from_secs(5 * 60);
-/// An inline run that nobody continues is carried on by the sweep after this.
-pub const INLINE_ABANDONED_AFTER: Duration = MINUTE;
 
 /// The largest event that is accepted, in bytes of its JSON.
 pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
@@ -78,7 +76,8 @@ pub struct Timing {
     pub lease: Duration,
     /// From one beat to the next.
     pub beat: Duration,
-    /// The first wait before a dispatch that nobody claimed is repeated; it doubles up to fifteen times itself.
+    /// The first wait before a dispatch that nobody claimed is repeated; it doubles up to fifteen times itself. An inline run
+    /// that nobody continues for this long is carried on by the sweep.
     pub redispatch_after: Duration,
 }
 

@@ -182,6 +182,8 @@ pub enum Then {
     Nothing,
     /// Send a dispatch for the row's epoch. If that fails, the sweep repeats it when the run is due.
     Dispatch,
+    /// Carry a chunk of it here: it is inline, and its client hasn't come back. It stays due until somebody does.
+    Carry,
 }
 
 /// Why a command was refused. Nothing changes.

@@ -68,7 +68,7 @@ impl From<StoreError> for NotAccepted {
     }
 }
 
-/// Stores the run and dispatches it; returns when both are done. A dispatch that fails is no error: it is noted on the run,
+/// Stores the run and, unless it is inline, dispatches it; returns when both are done. A dispatch that fails is no error: it is noted on the run,
 /// and the sweep repeats it.
 ///
 /// If the store can't be reached ([`EngineError::Store`]) the run may have been accepted all the same: ask again under the same
@@ -108,7 +108,9 @@ pub async fn accept(engine: &Arc<Engine>, request: RunRequest) -> Result<Accepte
         }
     }
     engine.hints.grew(&acceptance.run.id, 1);
-    dispatch(engine, &acceptance.run).await;
+    if acceptance.run.executor == Executor::Background {
+        dispatch(engine, &acceptance.run).await;
+    }
     Ok(AcceptedRun {
         run: acceptance.run,
         repeated: false,
@@ -143,7 +145,7 @@ fn acceptance(engine: &Engine, request: &RunRequest) -> Result<Acceptance, NotAc
         agent: request.agent.clone(),
         thread: ThreadKey::new(request.thread.clone().unwrap_or_else(|| id.to_string())),
         turn: request.turn.clone().map(TurnKey::new),
-        executor: Executor::Background,
+        executor: engine.executor(),
         ends_at,
         due_at: (now + engine.timing.redispatch_wait(1)).min(ends_at),
         write_id: engine.seams.write_id(),

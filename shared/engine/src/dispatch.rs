@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use outlast_core::dispatch_token::{DispatchBody, TokenError};
+use outlast_core::dispatch_token::{DispatchBody, DispatchKeys, Purpose, TokenError};
 use outlast_core::run::DispatchStage;
 use outlast_core::time_budget::HostKind;
 use outlast_core::{Command, Run, RunId};
@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::control::change_run;
 use crate::engine::Engine;
+use crate::process::Delivery;
 
 /// The header that carries the token.
 pub const TOKEN_HEADER: &str = "x-outlast-dispatch-token";
@@ -20,6 +21,16 @@ pub const TOKEN_HEADER: &str = "x-outlast-dispatch-token";
 pub trait Dispatcher: Send + Sync {
     /// Hands over one dispatch; returns when it is accepted.
     async fn send(&self, dispatch: &SignedDispatch) -> Result<(), DispatchError>;
+}
+
+/// How a run's work leaves the request that started it.
+#[derive(Clone)]
+pub struct Dispatching {
+    pub dispatcher: Arc<dyn Dispatcher>,
+    /// Sign what is sent and check what arrives.
+    pub keys: DispatchKeys,
+    /// Who carries what is dispatched. The foreground, where there is no background: then it chains its own chunks.
+    pub to: HostKind,
 }
 
 /// What a dispatch consists of. Its size does not depend on the run.
@@ -34,15 +45,19 @@ pub struct SignedDispatch {
 #[error("{0}")]
 pub struct DispatchError(pub String);
 
-/// Dispatches a run that can be claimed. A failure is written to its row and left to the sweep.
+/// Dispatches a run that can be claimed. A failure is written to its row and left to the sweep; so is a run that was
+/// accepted when there was somewhere to dispatch it to, and now there isn't.
 pub async fn dispatch(engine: &Engine, run: &Run) {
+    let Some(dispatching) = &engine.dispatching else {
+        return;
+    };
     let body = DispatchBody {
         run_id: run.id.clone(),
         expected_epoch: run.epoch,
-        host: HostKind::Background,
+        host: dispatching.to,
     };
-    let signed = sign(engine, &body);
-    if let Err(error) = engine.dispatcher.send(&signed).await {
+    let signed = sign(engine, &dispatching.keys, &body);
+    if let Err(error) = dispatching.dispatcher.send(&signed).await {
         tracing::warn!(run = %run.id, epoch = run.epoch, %error, "dispatch refused");
         note_failure(
             engine,
@@ -55,11 +70,11 @@ pub async fn dispatch(engine: &Engine, run: &Run) {
     }
 }
 
-fn sign(engine: &Engine, body: &DispatchBody) -> SignedDispatch {
+fn sign(engine: &Engine, keys: &DispatchKeys, body: &DispatchBody) -> SignedDispatch {
     let Ok(body) = serde_json::to_string(body) else {
         unreachable!("three plain fields are JSON")
     };
-    let token = engine.dispatch_keys.sign(body.as_bytes(), engine.seams.now());
+    let token = keys.sign(Purpose::Dispatch, body.as_bytes(), engine.seams.now());
     SignedDispatch { body, token }
 }
 
@@ -70,18 +85,19 @@ pub enum DeliveryError {
     Token(#[from] TokenError),
     #[error("the dispatch's body is not one of ours")]
     Body,
+    #[error("this deployment dispatches nothing")]
+    NotDispatching,
 }
 
 /// Checks a delivery as it arrived. An expired one is noted on its run: whoever looks there learns where it died.
 pub async fn check_delivery(
-    engine: &Arc<Engine>,
-    body: &[u8],
-    token: Option<&str>,
+    engine: &Engine,
+    Delivery { body, token }: Delivery<'_>,
     host: HostKind,
 ) -> Result<DispatchBody, DeliveryError> {
-    let verified = engine
-        .dispatch_keys
-        .verify(token.unwrap_or_default(), body, engine.seams.now());
+    let keys = &engine.dispatching.as_ref().ok_or(DeliveryError::NotDispatching)?.keys;
+    let token = token.unwrap_or_default();
+    let verified = keys.verify(Purpose::Dispatch, token, body, engine.seams.now());
     if let Err(error @ (TokenError::Malformed | TokenError::BadSignature)) = verified {
         return Err(error.into());
     }
@@ -101,6 +117,12 @@ pub async fn check_delivery(
         return Err(error.into());
     }
     Ok(dispatch)
+}
+
+/// Checks a call of the schedule that came over plain HTTP.
+pub fn check_sweep(engine: &Engine, Delivery { body, token }: Delivery<'_>) -> Result<(), DeliveryError> {
+    let keys = &engine.dispatching.as_ref().ok_or(DeliveryError::NotDispatching)?.keys;
+    Ok(keys.verify(Purpose::Sweep, token.unwrap_or_default(), body, engine.seams.now())?)
 }
 
 /// Notes on the run's row where a delivery died. It is a note: if it can't be written, the sweep goes on all the same.

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use outlast_core::dispatch_token::DispatchKeys;
+use outlast_core::Executor;
 use outlast_core::limits::Timing;
 use outlast_store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agents;
-use crate::dispatch::Dispatcher;
+use crate::dispatch::Dispatching;
 use crate::hints::Hints;
 use crate::seams::Seams;
 
@@ -19,8 +19,7 @@ pub struct Engine {
     pub(crate) beat_store: Store,
     pub(crate) seams: Seams,
     pub(crate) agents: Agents,
-    pub(crate) dispatcher: Arc<dyn Dispatcher>,
-    pub(crate) dispatch_keys: DispatchKeys,
+    pub(crate) dispatching: Option<Dispatching>,
     pub(crate) timing: Timing,
     pub(crate) holder: String,
     pub(crate) hints: Hints,
@@ -34,8 +33,8 @@ pub struct EngineParts {
     pub beat_store: Store,
     pub seams: Seams,
     pub agents: Agents,
-    pub dispatcher: Arc<dyn Dispatcher>,
-    pub dispatch_keys: DispatchKeys,
+    /// Without it new runs are inline: carried in their clients' requests, and by the sweep.
+    pub dispatching: Option<Dispatching>,
     pub timing: Timing,
     /// This process's name for itself, shown to people as the holder of its runs.
     pub holder: String,
@@ -48,8 +47,7 @@ impl Engine {
             beat_store,
             seams,
             agents,
-            dispatcher,
-            dispatch_keys,
+            dispatching,
             timing,
             holder,
         } = parts;
@@ -59,8 +57,7 @@ impl Engine {
             beat_store,
             seams,
             agents,
-            dispatcher,
-            dispatch_keys,
+            dispatching,
             timing,
             holder,
             hints,
@@ -72,6 +69,14 @@ impl Engine {
     /// steps in hand get a moment to end. For a host that is told to end; there is no way back.
     pub fn shut_down(&self) {
         self.shut_down.cancel();
+    }
+
+    /// Of new runs.
+    pub(crate) fn executor(&self) -> Executor {
+        match self.dispatching {
+            Some(_) => Executor::Background,
+            None => Executor::Inline,
+        }
     }
 
     pub fn seams(&self) -> &Seams {

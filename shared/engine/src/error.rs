@@ -16,6 +16,9 @@ pub enum EngineError {
     Store(#[from] StoreError),
     #[error("no agent named `{0}` is part of this deployment")]
     UnknownAgent(String),
+    /// Its run is left to its lease.
+    #[error("the chunk's task died")]
+    ChunkDied,
 }
 
 impl From<Corrupt> for EngineError {

@@ -2,23 +2,27 @@
 //!
 //! 1. [`accept`]: a request becomes a run; one transaction
 //! 2. [`dispatch`]: ids and a token, to where the work will happen
-//! 3. [`claim`]: taking the lease, reading the log, `run.claimed`
-//! 4. [`work`]: one chunk, from its claim to its hand-off or its end; [`ctx`] is what an agent's code sees of it
-//! 5. [`step`]: a unit of work, started once it is in the log and committed once
-//! 6. [`append`]: the holder's pages, one in flight
-//! 7. [`heartbeat`]: the lease, on its own
-//! 8. [`close`]: the hand-off, the park, the finish: row and page in one transaction
-//! 9. [`follow`] serves readers
-//! 10. [`sweep`], [`control`]: what everyone else may do to a run: look at what is due, stop
-//! 11. [`show`]: what a run looks like from outside
+//! 3. [`process`] checks what arrives, [`carry`] is one chunk from claim to close;
+//!    [`continue_inline`]: its client asks for it
+//! 4. [`claim`]: taking the lease, reading the log, `run.claimed`
+//! 5. [`work`]: one chunk, from its claim to its hand-off or its end; [`ctx`] is what an agent's code sees of it
+//! 6. [`step`]: a unit of work, started once it is in the log and committed once
+//! 7. [`append`]: the holder's pages, one in flight
+//! 8. [`heartbeat`]: the lease, on its own
+//! 9. [`close`]: the hand-off, the park, the finish: row and page in one transaction
+//! 10. [`follow`] serves readers
+//! 11. [`sweep`], [`control`]: what everyone else may do to a run: look at what is due, stop
+//! 12. [`show`]: what a run looks like from outside
 //!
 //! Time, randomness and threads are [`seams`]: nothing here reads a clock of its own.
 
 pub mod accept;
 pub mod agent;
 pub mod append;
+pub mod carry;
 pub mod claim;
 pub mod close;
+pub mod continue_inline;
 pub mod control;
 pub mod ctx;
 pub mod dispatch;

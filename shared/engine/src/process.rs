@@ -1,31 +1,21 @@
 //! What a dispatched invocation does: check the delivery, claim, work. A duplicate loses the claim and leaves no trace.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use outlast_core::dispatch_token::DispatchBody;
 use outlast_core::run::DispatchStage;
-use outlast_core::time_budget::{ChunkTime, HostKind};
 
-use crate::claim::claim;
+use crate::carry::{Invocation, carry};
 use crate::dispatch::{DeliveryError, check_delivery, note_delivery_failure};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::work::{Worked, work};
+use crate::work::Worked;
 
 /// A delivery as it arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
     pub body: &'a [u8],
     pub token: Option<&'a str>,
-}
-
-/// The invocation that took it.
-#[derive(Clone, Copy, Debug)]
-pub struct Invocation {
-    pub host: HostKind,
-    pub time: ChunkTime,
-    /// The longest that a body may take in any chunk of this host: soft cap and grace.
-    pub longest_body: Duration,
 }
 
 /// What became of a delivery.
@@ -53,38 +43,28 @@ pub async fn process(
     delivery: Delivery<'_>,
     invocation: Invocation,
 ) -> Result<Processed, ProcessError> {
-    let dispatch = check_delivery(engine, delivery.body, delivery.token, invocation.host).await?;
-    let store = engine.store.metered();
-    let claimed = claim(
-        engine,
-        &store,
-        &dispatch.run_id,
-        Some(dispatch.expected_epoch),
-        invocation.host,
-    )
-    .await;
-    let claimed = match claimed {
-        Ok(claimed) => claimed,
+    let dispatch = check_delivery(engine, delivery, invocation.host).await?;
+    let carried = carry(engine, &dispatch.run_id, Some(dispatch.expected_epoch), invocation).await;
+    Ok(processed(engine, &dispatch, carried).await?)
+}
+
+/// What a chunk's end means for the delivery that began it.
+pub async fn processed(
+    engine: &Engine,
+    dispatch: &DispatchBody,
+    carried: Result<Worked, EngineError>,
+) -> Result<Processed, EngineError> {
+    match carried {
+        Ok(worked) => Ok(Processed::Worked(worked)),
         Err(error @ (EngineError::Refused(_) | EngineError::NotFound)) => {
             tracing::info!(run = %dispatch.run_id, %error, "a delivery found nothing to claim");
-            return Ok(Processed::NotClaimed(error));
+            Ok(Processed::NotClaimed(error))
         }
         Err(error) => {
-            let stage = DispatchStage::SetUp;
-            note_delivery_failure(
-                engine,
-                &dispatch.run_id,
-                dispatch.expected_epoch,
-                stage,
-                error.to_string(),
-            )
-            .await;
-            return Err(error.into());
+            // If it was claimed before it failed, its epoch has moved on and the note finds nothing to be written to.
+            let (stage, said) = (DispatchStage::SetUp, error.to_string());
+            note_delivery_failure(engine, &dispatch.run_id, dispatch.expected_epoch, stage, said).await;
+            Err(error)
         }
-    };
-    if invocation.time.implausible_deadline {
-        tracing::warn!(run = %dispatch.run_id, "the invocation's deadline is implausible; the soft cap alone counts");
     }
-    let worked = work(engine, store, claimed, invocation.time, invocation.longest_body).await?;
-    Ok(Processed::Worked(worked))
 }

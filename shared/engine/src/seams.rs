@@ -22,8 +22,10 @@ pub trait Random: Send + Sync {
     fn fill(&self, bytes: &mut [u8]);
 }
 
-/// The one task that is not awaited where it is made.
+/// The tasks that are not awaited where they are made.
 pub trait Spawner: Send + Sync {
+    /// Runs a chunk that goes on when the request that began it is given up.
+    fn spawn_chunk(&self, chunk: BoxFuture<'static, ()>);
     /// Runs a heartbeat where a step that blocks its thread can't starve it.
     fn spawn_heartbeat(&self, beats: BoxFuture<'static, ()>);
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use outlast_core::limits::RUN_WALL_CLOCK;
 use outlast_core::transition::Log;
-use outlast_core::{Command, Refusal, Run, RunId, Status, Then};
+use outlast_core::{Command, Refusal, Run, RunId, Status, Then, Timestamp};
 use outlast_store::StoreError;
 use outlast_store::schema::DUE_SHARDS;
 
+use crate::carry::{Invocation, carry};
 use crate::control::change_run;
 use crate::dispatch::dispatch;
 use crate::engine::Engine;
@@ -21,15 +22,44 @@ const UNREADABLE_AFTER: Duration = Duration::from_secs(15 * 60);
 const AT_ONCE: usize = 16;
 
 /// What one pass did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Swept {
     pub looked_at: u64,
     pub lost: u64,
     pub dispatched: u64,
     pub ended: u64,
+    /// Chunks that this invocation carried itself, because nobody else would: at most one.
+    pub carried: u64,
     /// Rows that could not be read or written; they are named in the log and looked at again later.
     pub failed: u64,
+    /// Whoever waits here is carried by nobody, the longest waiting first.
+    #[serde(skip)]
+    abandoned: Vec<(Timestamp, RunId)>,
+}
+
+/// One pass; then, within what is left of the invocation, one chunk of a run that nobody else carries.
+pub async fn sweep_and_carry(engine: &Arc<Engine>, invocation: Invocation) -> Result<Swept, EngineError> {
+    let mut swept = sweep(engine).await?;
+    swept.abandoned.sort_unstable();
+    for (_, run) in std::mem::take(&mut swept.abandoned) {
+        if engine.seams.now() >= invocation.time.soft_cap_at {
+            break;
+        }
+        match carry(engine, &run, None, invocation).await {
+            Ok(_) => {
+                swept.carried += 1;
+                break;
+            }
+            // Its client came back, or somebody ended it.
+            Err(EngineError::Refused(_) | EngineError::NotFound) => {}
+            Err(error) => {
+                swept.failed += 1;
+                tracing::error!(%run, %error, "a run that nobody continues can't be carried");
+            }
+        }
+    }
+    Ok(swept)
 }
 
 /// One pass over all that is due. To be called each minute in a deployment; more often is harmless. Fails only if the index
@@ -58,6 +88,7 @@ pub async fn sweep(engine: &Arc<Engine>) -> Result<Swept, EngineError> {
                     swept.lost += u64::from(did.lost);
                     swept.dispatched += u64::from(did.dispatched);
                     swept.ended += u64::from(did.ended);
+                    swept.abandoned.extend(did.abandoned_since.map(|since| (since, id)));
                 }
                 Err(error) => {
                     swept.failed += 1;
@@ -71,7 +102,7 @@ pub async fn sweep(engine: &Arc<Engine>) -> Result<Swept, EngineError> {
 }
 
 /// What a person who asks for one run may rely on: the sweep's decision for it, made now. `None`: it isn't there.
-pub(crate) async fn look_at(engine: &Arc<Engine>, id: &RunId) -> Result<Option<Run>, EngineError> {
+pub async fn look_at(engine: &Arc<Engine>, id: &RunId) -> Result<Option<Run>, EngineError> {
     attend(engine, id).await?;
     Ok(engine.store.load_run(id).await?)
 }
@@ -81,6 +112,7 @@ struct Did {
     lost: bool,
     dispatched: bool,
     ended: bool,
+    abandoned_since: Option<Timestamp>,
 }
 
 async fn attend(engine: &Arc<Engine>, id: &RunId) -> Result<Did, EngineError> {
@@ -106,13 +138,22 @@ async fn attend(engine: &Arc<Engine>, id: &RunId) -> Result<Did, EngineError> {
         Err(EngineError::Refused(Refusal::NotDue | Refusal::NotReady | Refusal::Ended)) => return Ok(Did::default()),
         Err(error) => return Err(error),
     };
-    if change.then == Then::Dispatch {
+    let is_carried_here = match change.then {
+        Then::Nothing => false,
+        Then::Carry => true,
+        // Accepted when there was a background to dispatch to.
+        Then::Dispatch => engine.dispatching.is_none(),
+    };
+    let dispatched = change.then == Then::Dispatch && !is_carried_here;
+    if dispatched {
         dispatch(engine, &change.run).await;
     }
+    let last_sign_of_life = change.run.last_sign_of_life.unwrap_or(change.run.created_at);
     Ok(Did {
         lost: matches!(change.log, Log::Lost { .. }),
-        dispatched: change.then == Then::Dispatch,
+        dispatched,
         ended: matches!(change.log, Log::Ended(_)),
+        abandoned_since: is_carried_here.then_some(last_sign_of_life),
     })
 }
 

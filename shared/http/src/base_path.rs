@@ -6,9 +6,10 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use http::Uri;
 use http::uri::PathAndQuery;
+use outlast_core::paths;
 
 /// What our own paths begin with.
-const OURS: [&str; 3] = ["/api/v1/", "/_process-run", "/_sweep"];
+const OURS: [&str; 3] = ["/api/v1/", paths::PROCESS_RUN, paths::SWEEP];
 
 /// With a leading slash and without a trailing one; empty if there is none.
 pub(crate) fn normalised(base_path: &str) -> String {

@@ -24,7 +24,7 @@ mod plan_lines;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::middleware::{from_fn, map_request_with_state};
+use axum::middleware::{from_fn, from_fn_with_state, map_request_with_state};
 use outlast_core::Timestamp;
 use outlast_core::time_budget::HostKind;
 use outlast_engine::Engine;
@@ -53,6 +53,8 @@ pub struct Api {
 pub enum InternalAccess {
     /// Only requests that the host marked as its own ([`Invocation::internal`]); anyone else's are 404.
     MarkedOnly,
+    /// Also whoever brings a token that is good for what it calls; anyone else's are 404.
+    Signed,
 }
 
 /// What the host knows of one request; put into its extensions by the host, never taken from the request itself.
@@ -67,6 +69,7 @@ pub struct Invocation {
 /// The one handler.
 pub fn router(api: Api) -> axum::Router {
     let base_path = base_path::normalised(&api.base_path);
+    let internal = api.internal;
     let api = Arc::new(Api {
         base_path: base_path.clone(),
         ..api
@@ -75,6 +78,6 @@ pub fn router(api: Api) -> axum::Router {
     // What comes before routing can only be done in front of a router: this one has no routes of its own.
     axum::Router::new()
         .fallback_service(routes)
-        .layer(from_fn(routes::internal::only_marked))
+        .layer(from_fn_with_state(internal, routes::internal::guard))
         .layer(map_request_with_state(Arc::<str>::from(base_path), base_path::strip))
 }

@@ -1,8 +1,9 @@
-//! The routes. In the order in which a client meets them: [`start`], [`show`], [`events`], [`control`]; then those that only
-//! a host calls, [`internal`].
+//! The routes. In the order in which a client meets them: [`start`], [`inline`], [`show`], [`events`], [`control`]; then those
+//! that only a deployment calls, [`internal`].
 
 pub mod control;
 pub mod events;
+pub mod inline;
 pub mod internal;
 pub mod show;
 pub mod start;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
-use outlast_core::RunId;
 use outlast_core::limits::MAX_BODY_BYTES;
+use outlast_core::{Executor, Run, paths};
 use serde::Serialize;
 
 use crate::Api;
@@ -25,9 +26,10 @@ pub(crate) fn all(api: Arc<Api>) -> Router {
         .route("/api/v1/runs/active", get(show::active))
         .route("/api/v1/runs/{id}", get(show::show))
         .route("/api/v1/runs/{id}/events", get(events::events))
+        .route("/api/v1/runs/{id}/continue", post(inline::continue_run))
         .route("/api/v1/runs/{id}/stop", post(control::stop))
-        .route("/_process-run", post(internal::process_run))
-        .route("/_sweep", post(internal::sweep))
+        .route(paths::PROCESS_RUN, post(internal::process_run))
+        .route(paths::SWEEP, post(internal::sweep))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(route_not_found)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -49,15 +51,20 @@ pub(crate) struct Links {
     pub run: String,
     pub events: String,
     pub stop: String,
+    /// Of an inline run: where its next chunk is asked for.
+    #[serde(rename = "continue", skip_serializing_if = "Option::is_none")]
+    pub continue_run: Option<String>,
 }
 
 impl Links {
-    pub(crate) fn of(api: &Api, id: &RunId) -> Self {
-        let run = format!("{}/api/v1/runs/{id}", api.base_path);
+    pub(crate) fn of(api: &Api, run: &Run) -> Self {
+        let path = format!("{}/api/v1/runs/{}", api.base_path, run.id);
+        let is_inline = run.executor == Executor::Inline;
         Self {
-            events: format!("{run}/events"),
-            stop: format!("{run}/stop"),
-            run,
+            events: format!("{path}/events"),
+            stop: format!("{path}/stop"),
+            continue_run: is_inline.then(|| format!("{path}/continue")),
+            run: path,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::response::Response;
-use futures::future::{Either, select};
+use futures::future::{BoxFuture, Either, Shared, select};
 use futures::stream::{Stream, unfold};
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -30,11 +30,13 @@ pub const RETRY: Duration = Duration::from_secs(1);
 pub const RETRY_PARKED: Duration = Duration::from_secs(30);
 
 /// How a stream begins.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Opening {
     pub stream_for: Duration,
     /// The run waits until then, and the reader has seen all there is.
     pub waits_until: Option<Timestamp>,
+    /// The chunk that this invocation carries. The stream lasts exactly as long as it does, whatever `stream_for` says.
+    pub chunk: Option<Shared<BoxFuture<'static, ()>>>,
 }
 
 /// The stream as `text/event-stream` (WHATWG HTML, 9.2), never cached and never transformed on the way.
@@ -63,6 +65,7 @@ pub fn stream(
         closes_on,
         comment_at: now + COMMENT_EVERY,
         waits_until: opening.waits_until,
+        chunk: opening.chunk.map_or(Chunk::Elsewhere, Chunk::Underway),
         phase: Phase::Opening,
     };
     unfold(reader, Reader::next)
@@ -76,7 +79,26 @@ struct Reader {
     closes_on: Timestamp,
     comment_at: Duration,
     waits_until: Option<Timestamp>,
+    chunk: Chunk,
     phase: Phase,
+}
+
+/// The run's chunk, as far as this stream has to do with it.
+#[derive(Clone)]
+enum Chunk {
+    /// Somebody else carries the run, or nobody.
+    Elsewhere,
+    Underway(Shared<BoxFuture<'static, ()>>),
+    Closed,
+}
+
+impl Chunk {
+    async fn closed(self) {
+        match self {
+            Chunk::Underway(chunk) => chunk.await,
+            Chunk::Elsewhere | Chunk::Closed => std::future::pending().await,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,8 +123,14 @@ impl Reader {
                 None => return None,
             },
             Phase::Leaving => self.leave().await,
-            Phase::Done => return None,
+            Phase::Done => {
+                self.let_the_chunk_close().await;
+                return None;
+            }
         };
+        if said.is_err() {
+            self.let_the_chunk_close().await;
+        }
         let said = said.map(Bytes::from).inspect_err(|error| {
             warn!(%error, "a reader's stream breaks off");
             self.phase = Phase::Done;
@@ -113,22 +141,31 @@ impl Reader {
     /// What is to be said next; `None` after the end, and when it is time to leave.
     async fn follow(&mut self) -> Result<Option<String>, EngineError> {
         let now = self.clock.monotonic();
-        if now >= self.closes_at || self.waits_for_long() {
+        if self.is_time(now) || self.waits_for_long() {
             self.phase = Phase::Leaving;
             return Ok(None);
         }
-        let pause = self.closes_at.min(self.comment_at).saturating_sub(now);
+        let closes_at = match self.chunk {
+            Chunk::Underway(_) => Duration::MAX,
+            Chunk::Elsewhere | Chunk::Closed => self.closes_at,
+        };
+        let pause = closes_at.min(self.comment_at).saturating_sub(now);
         let next = {
             // Dropped in the middle of a read it loses nothing: what was read counts only once it is handed out.
             let next = pin!(self.follower.next());
-            match select(next, self.clock.sleep(pause)).await {
+            let nothing = pin!(select(self.clock.sleep(pause), Box::pin(self.chunk.clone().closed())));
+            match select(next, nothing).await {
                 Either::Left((events, _)) => Some(events?),
-                Either::Right(_) => None,
+                Either::Right((Either::Left(_), _)) => None,
+                Either::Right((Either::Right(_), _)) => {
+                    self.chunk = Chunk::Closed;
+                    None
+                }
             }
         };
         let events = match next {
             Some(events) => events,
-            None if self.clock.monotonic() < self.closes_at => {
+            None if !self.is_time(self.clock.monotonic()) => {
                 self.comment_at = self.clock.monotonic() + COMMENT_EVERY;
                 return Ok(Some(String::from(": still here\n\n")));
             }
@@ -147,7 +184,7 @@ impl Reader {
     /// What is there now; then, if there is nothing more to be had at once, the request to come back.
     async fn leave(&mut self) -> Result<String, EngineError> {
         let (events, more) = self.follower.read_now().await?;
-        let is_time = self.clock.monotonic() >= self.closes_at;
+        let is_time = self.is_time(self.clock.monotonic());
         let mut said = match events.is_empty() {
             true => String::new(),
             false => self.hand_out(&events),
@@ -175,9 +212,24 @@ impl Reader {
         events.iter().map(frame).collect()
     }
 
+    fn is_time(&self, now: Duration) -> bool {
+        match self.chunk {
+            Chunk::Elsewhere => now >= self.closes_at,
+            Chunk::Underway(_) => false,
+            Chunk::Closed => true,
+        }
+    }
+
+    /// The answer must not end before the chunk does: what ran behind it would be frozen.
+    async fn let_the_chunk_close(&mut self) {
+        if let Chunk::Underway(chunk) = std::mem::replace(&mut self.chunk, Chunk::Closed) {
+            chunk.await;
+        }
+    }
+
     /// Nothing will come while this stream lasts.
     fn waits_for_long(&self) -> bool {
-        self.waits_until.is_some_and(|until| until > self.closes_on)
+        !matches!(self.chunk, Chunk::Underway(_)) && self.waits_until.is_some_and(|until| until > self.closes_on)
     }
 }
 

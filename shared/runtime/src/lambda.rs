@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use axum::body::Body;
 use axum::response::Response;
 use http_body_util::BodyExt as _;
@@ -10,11 +10,16 @@ use lambda_http::request::RequestContext;
 use lambda_http::{Context, Request};
 use outlast_agent::App;
 use outlast_core::Timestamp;
-use outlast_http::Invocation;
+use outlast_core::dispatch_token::DispatchKeys;
+use outlast_core::env_vars as vars;
+use outlast_core::time_budget::HostKind;
+use outlast_engine::dispatch::{Dispatcher, Dispatching};
+use outlast_http::{Api, InternalAccess, Invocation};
 use tower::ServiceBuilder;
 
 use crate::aws::Clients;
-use crate::dispatch_lambda::LambdaDispatcher;
+use crate::dispatch_http::HttpDispatcher;
+use crate::dispatch_lambda::{LambdaDispatcher, OwnName, Target};
 use crate::host::Host;
 use crate::internal_event::INTERNAL_DOMAIN;
 use crate::settings::{Dispatch, Settings};
@@ -36,9 +41,16 @@ pub async fn serve(app: App, host: Host) -> anyhow::Result<()> {
             "the soft cap can only be lowered; its ceiling counts"
         );
     }
-    let router = router(app, host, settings).await;
+    if host.kind() == HostKind::Background && settings.dispatch.to() != Some(HostKind::Background) {
+        let (function, url) = (vars::BACKGROUND_FUNCTION.name, vars::BACKGROUND_URL.name);
+        bail!(
+            "this is the background function, and nothing is dispatched to it: set {function}, or under `http` {url}"
+        );
+    }
+    let own_name = OwnName::default();
+    let router = router(app, host, settings, own_name.clone()).await;
     let handler = ServiceBuilder::new()
-        .map_request(mark)
+        .map_request(move |request| mark(request, &own_name))
         .map_response(hide_errors)
         .service(router);
     lambda_http::run_with_streaming_response(handler)
@@ -46,11 +58,25 @@ pub async fn serve(app: App, host: Host) -> anyhow::Result<()> {
         .map_err(|error| anyhow!(error))
 }
 
-async fn router(app: App, host: Host, settings: Settings) -> axum::Router {
+async fn router(app: App, host: Host, settings: Settings, own_name: OwnName) -> axum::Router {
     let clients = Clients::from_env(settings.timing).await;
-    let dispatcher = match settings.dispatch {
-        Dispatch::Lambda { function } => LambdaDispatcher::new(&clients.lambda, function, &settings.base_path),
+    let base_path = &settings.base_path;
+    let to = settings.dispatch.to();
+    let (dispatch, internal): (Option<(Arc<dyn Dispatcher>, DispatchKeys)>, _) = match settings.dispatch {
+        Dispatch::None => (None, InternalAccess::MarkedOnly),
+        Dispatch::Lambda { background, keys } => {
+            let target = background.map_or(Target::Itself(own_name), Target::Named);
+            let dispatcher = LambdaDispatcher::new(&clients.lambda, target, base_path);
+            (Some((Arc::new(dispatcher), keys)), InternalAccess::MarkedOnly)
+        }
+        Dispatch::Http { url, keys, .. } => {
+            let dispatcher = HttpDispatcher::new(reqwest::Client::new(), &url, base_path);
+            (Some((Arc::new(dispatcher), keys)), InternalAccess::Signed)
+        }
     };
+    let dispatching = dispatch
+        .zip(to)
+        .map(|((dispatcher, keys), to)| Dispatching { dispatcher, keys, to });
     let engine = wiring::engine(
         app,
         Wiring {
@@ -58,13 +84,15 @@ async fn router(app: App, host: Host, settings: Settings) -> axum::Router {
             heartbeat_dynamodb: clients.heartbeat_dynamodb,
             runs_table: settings.tables.runs,
             events_table: settings.tables.events,
-            dispatcher: Arc::new(dispatcher),
-            dispatch_keys: settings.dispatch_keys,
+            dispatching,
             timing: settings.timing,
             holder: holder(),
         },
     );
-    outlast_http::router(wiring::api(engine, host, settings.base_path))
+    outlast_http::router(Api {
+        internal,
+        ..wiring::api(engine, host, settings.base_path)
+    })
 }
 
 /// This execution environment, as a person finds its logs.
@@ -76,11 +104,13 @@ fn holder() -> String {
 }
 
 /// Turns what Lambda says of an invocation, which no caller can write, into the router's terms.
-fn mark(mut request: Request) -> Request {
+fn mark(mut request: Request, own_name: &OwnName) -> Request {
     let extensions = request.extensions();
-    let deadline = extensions
-        .get::<Context>()
-        .map(|context| Timestamp::from_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX)));
+    let context = extensions.get::<Context>();
+    if let Some(context) = context {
+        own_name.set(&context.invoked_function_arn);
+    }
+    let deadline = context.map(|context| Timestamp::from_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX)));
     let internal = match extensions.get::<RequestContext>() {
         Some(RequestContext::ApiGatewayV2(context)) => context.domain_name.as_deref() == Some(INTERNAL_DOMAIN),
         _ => false,

@@ -7,6 +7,7 @@
 //! - [`telemetry`]: what a process says of itself
 //! - [`wiring`]: an engine and its router, put together
 //! - [`lambda`]: the host on AWS Lambda; [`dispatch_lambda`] and [`internal_event`]: what it sends to itself
+//! - [`dispatch_http`]: the same over plain HTTP
 //! - [`local`]: the host on a plain listener
 //!
 //! A function's `main` is three lines:
@@ -19,6 +20,7 @@
 //! ```
 
 mod aws;
+pub mod dispatch_http;
 pub mod dispatch_lambda;
 pub mod host;
 pub mod internal_event;

@@ -95,6 +95,10 @@ async fn run_all(mut arriving: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>) 
 }
 
 impl Spawner for HeartbeatThread {
+    fn spawn_chunk(&self, chunk: BoxFuture<'static, ()>) {
+        tokio::spawn(chunk);
+    }
+
     fn spawn_heartbeat(&self, beats: BoxFuture<'static, ()>) {
         // The thread ends only after its sender; should it be gone all the same, the beats are dropped, and the chunk
         // ends when its lease is in doubt.

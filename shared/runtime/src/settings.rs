@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use axum::http::Uri;
 use outlast_core::dispatch_token::{DispatchKeys, MIN_SECRET_BYTES};
 use outlast_core::env_vars::{self as vars, Variable};
 use outlast_core::limits::Timing;
@@ -24,7 +25,6 @@ const IGNORE_ENDPOINTS: &str = "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS";
 pub struct Settings {
     pub tables: TableNames,
     pub dispatch: Dispatch,
-    pub dispatch_keys: DispatchKeys,
     pub timing: Timing,
     pub identity: Identity,
     pub base_path: String,
@@ -33,11 +33,32 @@ pub struct Settings {
     background_soft_cap: Option<Duration>,
 }
 
-/// How work gets to the background.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How work leaves the request.
+#[derive(Clone, Debug)]
 pub enum Dispatch {
-    /// `Invoke` of this function.
-    Lambda { function: String },
+    /// It doesn't: runs are inline.
+    None,
+    /// `Invoke` of the background function of this name. `None`: of this function, which chains its own chunks.
+    Lambda {
+        background: Option<String>,
+        keys: DispatchKeys,
+    },
+    /// A POST to a function's URL.
+    Http { url: Uri, to: HostKind, keys: DispatchKeys },
+}
+
+impl Dispatch {
+    /// Who carries what is dispatched.
+    pub fn to(&self) -> Option<HostKind> {
+        match self {
+            Dispatch::None => None,
+            Dispatch::Lambda {
+                background: Some(_), ..
+            } => Some(HostKind::Background),
+            Dispatch::Lambda { background: None, .. } => Some(HostKind::Foreground),
+            Dispatch::Http { to, .. } => Some(*to),
+        }
+    }
 }
 
 /// Who callers are.
@@ -108,7 +129,6 @@ impl Reader<'_> {
             ));
         }
         let dispatch = self.dispatch();
-        let dispatch_keys = self.dispatch_keys();
         let identity = self.identity();
         let settings = Settings {
             foreground_soft_cap: self.seconds(&vars::FOREGROUND_SOFT_CAP, 1.0, f64::from(u32::MAX)),
@@ -118,7 +138,6 @@ impl Reader<'_> {
             log: self.log(),
             tables,
             dispatch: dispatch?,
-            dispatch_keys: dispatch_keys?,
             identity: identity?,
         };
         self.problems.extend(orderings::broken(&settings));
@@ -145,24 +164,68 @@ impl Reader<'_> {
     }
 
     fn dispatch(&mut self) -> Option<Dispatch> {
-        let how = self.text_or_default(&vars::DISPATCH);
-        if how != "lambda" {
-            self.problem(format!(
-                "{} is `{how}`: this version dispatches by `lambda` only. Set it to that, or leave it out.",
-                vars::DISPATCH.name
-            ));
-            return None;
+        let name = vars::DISPATCH.name;
+        let background = self.raw(vars::BACKGROUND_FUNCTION.name).map(str::to_owned);
+        match self.raw(name).map(str::to_owned).as_deref() {
+            // A deployment that has a background function says so; one that has none need not say that.
+            None if background.is_none() => Some(Dispatch::None),
+            None | Some("lambda") => Some(Dispatch::Lambda {
+                keys: self.dispatch_keys()?,
+                background,
+            }),
+            Some("none") => {
+                if background.is_some() {
+                    self.problem(format!(
+                        "{name} is `none`, and {} names a background function, which would never be used: leave one of \
+                         them out.",
+                        vars::BACKGROUND_FUNCTION.name
+                    ));
+                }
+                Some(Dispatch::None)
+            }
+            Some("http") => {
+                let keys = self.dispatch_keys();
+                let (url, to) = self.dispatch_url()?;
+                Some(Dispatch::Http { url, to, keys: keys? })
+            }
+            Some(other) => {
+                self.problem(format!(
+                    "{name} is `{other}`: set it to `none`, `lambda` or `http`, or leave it out."
+                ));
+                None
+            }
         }
-        let Some(function) = self.raw(vars::BACKGROUND_FUNCTION.name) else {
+    }
+
+    fn dispatch_url(&mut self) -> Option<(Uri, HostKind)> {
+        let urls = [
+            (&vars::BACKGROUND_URL, HostKind::Background),
+            (&vars::FOREGROUND_URL, HostKind::Foreground),
+        ];
+        let set = urls
+            .into_iter()
+            .find_map(|(variable, to)| Some((variable, self.raw(variable.name)?.to_owned(), to)));
+        let Some((variable, text, to)) = set else {
             self.problem(format!(
-                "{} is not set: give it the name of the background function.",
-                vars::BACKGROUND_FUNCTION.name
+                "{} is `http`, and neither {} nor {} is set: give the first the URL of the background function; or the \
+                 second that of this function, which then chains its own chunks.",
+                vars::DISPATCH.name,
+                vars::BACKGROUND_URL.name,
+                vars::FOREGROUND_URL.name
             ));
             return None;
         };
-        Some(Dispatch::Lambda {
-            function: function.to_owned(),
-        })
+        let url = text.trim_end_matches('/').parse::<Uri>().ok().filter(|url| {
+            let is_http = matches!(url.scheme_str(), Some("http" | "https"));
+            is_http && url.host().is_some_and(|host| !host.is_empty()) && url.query().is_none()
+        });
+        if url.is_none() {
+            self.problem(format!(
+                "{} is `{text}`: write it like `https://host/path`, without a query.",
+                variable.name
+            ));
+        }
+        Some((url?, to))
     }
 
     fn dispatch_keys(&mut self) -> Option<DispatchKeys> {
@@ -288,7 +351,7 @@ impl Reader<'_> {
 }
 
 fn is_loopback(url: &str) -> bool {
-    let Ok(uri) = url.parse::<axum::http::Uri>() else {
+    let Ok(uri) = url.parse::<Uri>() else {
         return false;
     };
     let host = uri.host().unwrap_or_default();

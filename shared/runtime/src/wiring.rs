@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outlast_agent::{App, Resources};
-use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::limits::{FOREGROUND_SOFT_CAP, Timing};
-use outlast_engine::dispatch::Dispatcher;
+use outlast_engine::dispatch::Dispatching;
 use outlast_engine::{Engine, EngineParts};
 use outlast_http::identity::NoIdentity;
 use outlast_http::{Api, InternalAccess};
@@ -26,8 +25,8 @@ pub struct Wiring {
     pub heartbeat_dynamodb: aws_sdk_dynamodb::Client,
     pub runs_table: String,
     pub events_table: String,
-    pub dispatcher: Arc<dyn Dispatcher>,
-    pub dispatch_keys: DispatchKeys,
+    /// Without it new runs are inline.
+    pub dispatching: Option<Dispatching>,
     pub timing: Timing,
     /// This process's name for itself.
     pub holder: String,
@@ -56,8 +55,7 @@ pub fn engine(app: App, wiring: Wiring) -> Arc<Engine> {
         beat_store: store(&wiring.heartbeat_dynamodb),
         seams,
         agents: app.into_agents(resources),
-        dispatcher: wiring.dispatcher,
-        dispatch_keys: wiring.dispatch_keys,
+        dispatching: wiring.dispatching,
         timing: wiring.timing,
         holder: wiring.holder,
     })

@@ -1,9 +1,7 @@
 //! What each cell of the table does.
 
 use crate::event::ContinueReason;
-use crate::limits::{
-    INLINE_ABANDONED_AFTER, LEASE_AFTER_STOP, MAX_CHUNKS, NEVER_STARTED_AFTER, RETENTION, STALLED_CHUNKS, Timing,
-};
+use crate::limits::{LEASE_AFTER_STOP, MAX_CHUNKS, NEVER_STARTED_AFTER, RETENTION, STALLED_CHUNKS, Timing};
 use crate::outcome::{Reason, terminal_status};
 use crate::run::{Dispatch, DispatchStage, Executor, MAX_DISPATCH_ERROR_BYTES, Run, Status};
 use crate::time::Timestamp;
@@ -201,7 +199,8 @@ pub(super) fn queue_next(run: &mut Run, timing: &Timing, now: Timestamp) -> Then
             Then::Dispatch
         }
         Executor::Inline => {
-            run.due_at = Some((now + INLINE_ABANDONED_AFTER).min(run.ends_at));
+            // Its client continues it; if not, it is abandoned.
+            run.due_at = Some((now + timing.redispatch_wait(1)).min(run.ends_at));
             Then::Nothing
         }
         Executor::External => {
@@ -291,6 +290,12 @@ pub(super) fn due_queued(run: &Run, timing: &Timing, now: Timestamp) -> Change {
     if run.due_at.is_some_and(|due_at| now < due_at) || run.paused || run.blocked {
         return unchanged(run);
     }
+    if run.executor == Executor::Inline {
+        return Change {
+            then: Then::Carry,
+            ..unchanged(run)
+        };
+    }
     let given_up = run
         .dispatch
         .first_at
@@ -326,7 +331,11 @@ pub(super) fn due_waiting(run: &Run, timing: &Timing, now: Timestamp) -> Result<
     }
     let mut run = run.clone();
     run.status = Status::Queued;
-    let then = queue_next(&mut run, timing, now);
+    let then = match run.executor {
+        // No client sat out the wait.
+        Executor::Inline => Then::Carry,
+        Executor::Background | Executor::External => queue_next(&mut run, timing, now),
+    };
     Ok(Change {
         run,
         log: Log::Nothing,

@@ -3,6 +3,7 @@
 use outlast_core::limits::MAX_RUN_VALUE_BYTES;
 use outlast_engine::EngineError;
 use outlast_engine::accept::NotAccepted;
+use outlast_engine::continue_inline::NotContinued;
 use outlast_engine::dispatch::DeliveryError;
 use outlast_engine::process::ProcessError;
 use outlast_store::StoreError;
@@ -23,6 +24,19 @@ impl From<EngineError> for Problem {
                 Problem::of(Code::Internal)
             }
             EngineError::Store(error) => error.into(),
+            EngineError::ChunkDied => {
+                error!("a chunk's task died");
+                Problem::of(Code::Internal)
+            }
+        }
+    }
+}
+
+impl From<NotContinued> for Problem {
+    fn from(error: NotContinued) -> Self {
+        match error {
+            NotContinued::NotInline => Problem::new(Code::NotInline, error.to_string()),
+            NotContinued::Engine(error) => error.into(),
         }
     }
 }
@@ -94,7 +108,7 @@ impl From<ProcessError> for Problem {
                 warn!(%error, "a dispatch was turned away");
                 Problem::new(Code::BadDispatchToken, error.to_string())
             }
-            ProcessError::Delivery(error @ DeliveryError::Body) => {
+            ProcessError::Delivery(error @ (DeliveryError::Body | DeliveryError::NotDispatching)) => {
                 warn!(%error, "a dispatch was turned away");
                 Problem::new(Code::BadDispatch, error.to_string())
             }

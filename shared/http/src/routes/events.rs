@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use futures::future::{Either, select};
+use futures::future::{BoxFuture, Either, Shared, select};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use outlast_core::time_budget::chunk_time;
@@ -38,19 +38,21 @@ pub(crate) async fn events(
     let seen = Seen::asked(parameters.after.as_deref(), &headers)?;
     let wait = parameters.wait.as_deref().map(cursor::wait).transpose()?;
     if wants_events(&headers) {
-        return open(&api, &owner, &id, seen, invocation).await;
+        return open(&api, &owner, &id, seen, invocation, None).await;
     }
     let wait = wait.unwrap_or_default().min(stream_for(&api, invocation));
     as_json(&api, &owner, &id, seen, wait).await
 }
 
-/// A stream from behind what the reader has seen. 204 for one that has seen the end.
+/// A stream from behind what the reader has seen. 204 for one that has seen the end. With a chunk that this invocation
+/// carries it lasts as long as the chunk, and ends with it.
 pub(super) async fn open(
     api: &Api,
     owner: &Owner,
     id: &RunId,
     seen: Seen,
     invocation: Invocation,
+    chunk: Option<Shared<BoxFuture<'static, ()>>>,
 ) -> Result<Response, Problem> {
     let engine = &api.engine;
     let (mut after, mut waits_until) = (0, None);
@@ -59,7 +61,7 @@ pub(super) async fn open(
         let end = log_end(engine, owner, id).await?;
         after = seen.within(end.last_seq)?;
         if after == end.last_seq {
-            if end.ended {
+            if end.ended && chunk.is_none() {
                 // Says "don't come back" to readers that reconnect on their own.
                 return Ok(StatusCode::NO_CONTENT.into_response());
             }
@@ -70,6 +72,7 @@ pub(super) async fn open(
     let opening = sse::Opening {
         stream_for: stream_for(api, invocation),
         waits_until,
+        chunk,
     };
     Ok(sse::response(follower, engine.seams().clock.clone(), opening))
 }

@@ -1,4 +1,4 @@
-//! `POST /_process-run` and `POST /_sweep`: what a host sends itself. To anyone else they aren't there.
+//! `POST /_process-run` and `POST /_sweep`: what a deployment sends itself. To anyone else they aren't there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,17 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::HeaderMap;
+use futures::FutureExt as _;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, Method, StatusCode};
 use outlast_core::dispatch_token::TokenError;
 use outlast_core::time_budget::chunk_time;
 use outlast_core::{RunId, Status};
 use outlast_engine::EngineError;
-use outlast_engine::dispatch::{DeliveryError, TOKEN_HEADER};
-use outlast_engine::process::{Delivery, Invocation as ChunkInvocation, ProcessError, Processed, process};
-use outlast_engine::sweep::{self, Swept};
+use outlast_engine::carry::{self, Invocation as ChunkInvocation};
+use outlast_engine::dispatch::{DeliveryError, TOKEN_HEADER, check_delivery, check_sweep};
+use outlast_engine::process::{Delivery, ProcessError, Processed, process, processed};
+use outlast_engine::sweep::{Swept, sweep_and_carry};
 use outlast_engine::work::Worked;
 use serde::Serialize;
 
@@ -23,12 +26,17 @@ use crate::problem::{Code, Problem};
 use crate::{Api, InternalAccess, Invocation, observe};
 
 /// Stands in front of the router: whatever the method, who may not come in doesn't learn that there is a door.
-pub(crate) async fn only_marked(request: Request, next: Next) -> Response {
-    let is_internal = request
-        .extensions()
-        .get::<Invocation>()
-        .is_some_and(|invocation| invocation.internal);
-    match is_internal || !request.uri().path().starts_with("/_") {
+pub(crate) async fn guard(State(access): State<InternalAccess>, request: Request, next: Next) -> Response {
+    let may_pass = !request.uri().path().starts_with("/_")
+        || request
+            .extensions()
+            .get::<Invocation>()
+            .is_some_and(|invocation| invocation.internal)
+        // What its token is worth is judged where its body is read.
+        || access == InternalAccess::Signed
+            && request.method() == Method::POST
+            && request.headers().contains_key(TOKEN_HEADER);
+    match may_pass {
         true => next.run(request).await,
         false => Problem::of(Code::RouteNotFound).into_response(),
     }
@@ -59,24 +67,65 @@ impl ProcessedJson {
     }
 }
 
-/// Carries a chunk to its end, and only then answers: what still ran after the answer would be frozen with it.
+/// From its own platform: carries a chunk to its end, and only then answers, because what still ran after the answer would
+/// be frozen with it. Over plain HTTP: 202 as soon as the token is found to be good, and the body when the chunk has ended,
+/// so that whoever dispatched need not wait for it.
 pub(crate) async fn process_run(
     State(api): State<Arc<Api>>,
     Via(invocation): Via,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<ProcessedJson>, Problem> {
-    let token = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
-    let delivery = Delivery { body: &body.0, token };
-    let processed = match process(&api.engine, delivery, chunk(&api, invocation)).await {
-        Ok(processed) => processed,
+) -> Result<Response, Problem> {
+    let delivery = delivery(&headers, &body);
+    let chunk = chunk(&api, invocation);
+    if !invocation.internal {
+        return accept(api, delivery, chunk).await;
+    }
+    let answer = match process(&api.engine, delivery, chunk).await {
+        Ok(processed) => said(processed),
         // It came too late. The sweep sends another; this one is answered quietly, so that nobody repeats it.
         Err(ProcessError::Delivery(DeliveryError::Token(TokenError::Expired))) => {
-            return Ok(Json(ProcessedJson::not_claimed("token_expired")));
+            ProcessedJson::not_claimed("token_expired")
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(Json(match processed {
+    Ok(Json(answer).into_response())
+}
+
+async fn accept(api: Arc<Api>, delivery: Delivery<'_>, chunk: ChunkInvocation) -> Result<Response, Problem> {
+    let dispatch = check_delivery(&api.engine, delivery, chunk.host).await;
+    let dispatch = dispatch.map_err(not_there)?;
+    let (run, epoch) = (dispatch.run_id.clone(), dispatch.expected_epoch);
+    let underway = carry::begin(&api.engine, run, Some(epoch), chunk);
+    let answer = async move {
+        let carried = underway.ended().await;
+        let answer = match processed(&api.engine, &dispatch, carried).await {
+            Ok(processed) => said(processed),
+            Err(error) => {
+                tracing::error!(run = %dispatch.run_id, %error, "a chunk broke off");
+                ProcessedJson::not_claimed("error")
+            }
+        };
+        serde_json::to_vec(&answer)
+    };
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
+    let body = axum::body::Body::from_stream(answer.into_stream());
+    Ok((StatusCode::ACCEPTED, headers, body).into_response())
+}
+
+fn delivery<'a>(headers: &'a HeaderMap, body: &'a Body) -> Delivery<'a> {
+    let token = headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
+    Delivery { body: &body.0, token }
+}
+
+/// A caller from outside who has no good token learns no more than at any other path that isn't there.
+fn not_there(error: DeliveryError) -> Problem {
+    tracing::warn!(%error, "an internal call was turned away");
+    Problem::of(Code::RouteNotFound)
+}
+
+fn said(processed: Processed) -> ProcessedJson {
+    match processed {
         Processed::NotClaimed(EngineError::Refused(refusal)) => ProcessedJson::not_claimed(refusal.code()),
         Processed::NotClaimed(_) => ProcessedJson::not_claimed("not_found"),
         Processed::Worked(Worked::Closed(run)) => {
@@ -93,10 +142,11 @@ pub(crate) async fn process_run(
             fenced: true,
             ..ProcessedJson::default()
         },
-    }))
+    }
 }
 
-fn chunk(api: &Api, invocation: Invocation) -> ChunkInvocation {
+/// The chunk that this invocation may carry, from now on.
+pub(super) fn chunk(api: &Api, invocation: Invocation) -> ChunkInvocation {
     let now = api.engine.seams().now();
     ChunkInvocation {
         host: api.host,
@@ -111,7 +161,15 @@ fn longest_body(api: &Api) -> Duration {
     chunk_time(api.host, api.soft_cap, None, now).grace_ends_at.since(now)
 }
 
-pub(crate) async fn sweep(State(api): State<Arc<Api>>) -> Result<Json<Swept>, Problem> {
-    let InternalAccess::MarkedOnly = api.internal;
-    Ok(Json(sweep::sweep(&api.engine).await?))
+/// One pass over all that is due, and a chunk of a run that nobody else carries.
+pub(crate) async fn sweep(
+    State(api): State<Arc<Api>>,
+    Via(invocation): Via,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Swept>, Problem> {
+    if !invocation.internal {
+        check_sweep(&api.engine, delivery(&headers, &body)).map_err(not_there)?;
+    }
+    Ok(Json(sweep_and_carry(&api.engine, chunk(&api, invocation)).await?))
 }

@@ -1,6 +1,6 @@
 //! `POST /api/v1/runs`: a request becomes a run.
 //!
-//! 202 with its id and where to go on; 200 if the same request came before under the same idempotency key, with
+//! 202 with its id and where to go on (an inline run's is held until its first chunk has closed); 200 if the same request came before under the same idempotency key, with
 //! `repeated: true` and the run that it became then. To a client that prefers `text/event-stream`, the run's stream.
 
 use std::sync::Arc;
@@ -10,12 +10,13 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{HeaderMap, LOCATION};
 use http::{HeaderValue, StatusCode};
-use outlast_core::{AgentName, Owner, Payload, RunId, Status, ThreadKey, Timestamp};
+use outlast_core::{AgentName, Executor, Owner, Payload, RunId, Status, ThreadKey, Timestamp};
 use outlast_engine::accept::{NotAccepted, RunRequest, accept};
+use outlast_engine::show::show;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Links, events};
+use super::{Links, inline};
 use crate::cursor::Seen;
 use crate::extract::{Body, Caller, Parameters, Via};
 use crate::negotiate::{Sent, sent, wants_events};
@@ -84,15 +85,24 @@ pub(crate) async fn start(
     let request = asked.into_request(&api, owner.clone(), &headers)?;
     let accepted = accept(&api.engine, request).await;
     let accepted = accepted.map_err(|error| not_accepted(error, lines.as_ref(), &api))?;
-    let run = accepted.run;
+    let mut run = accepted.run;
     observe::is_about(&run.id);
 
-    let links = Links::of(&api, &run.id);
+    let underway = match run.executor {
+        Executor::Inline => inline::begin_first(&api, &run, invocation),
+        Executor::Background | Executor::External => None,
+    };
+    let links = Links::of(&api, &run);
     let location = HeaderValue::try_from(&links.run).map_err(|_| Problem::of(Code::Internal))?;
     let run_id = HeaderValue::try_from(run.id.as_str()).map_err(|_| Problem::of(Code::Internal))?;
     let mut response = if wants_events(&headers) {
-        events::open(&api, &owner, &run.id, seen, invocation).await?
+        inline::stream(&api, &owner, &run.id, seen, invocation, underway).await?
     } else {
+        // Held until the chunk has closed; what became of the run by then.
+        if let Some(underway) = underway {
+            inline::closed(underway).await;
+            run = show(&api.engine, &owner, &run.id).await?.run;
+        }
         let status = match accepted.repeated {
             true => StatusCode::OK,
             false => StatusCode::ACCEPTED,

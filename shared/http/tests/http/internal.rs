@@ -91,7 +91,7 @@ async fn a_sweep_says_what_it_did() {
     rig.deliver(Deliver::Hold);
     let run = rig.start(notes(1)).await;
     let swept = rig.call_background(internal("/_sweep", "", None)).await;
-    let nothing = json!({"lookedAt": 0, "lost": 0, "dispatched": 0, "ended": 0, "failed": 0});
+    let nothing = json!({"lookedAt": 0, "lost": 0, "dispatched": 0, "ended": 0, "carried": 0, "failed": 0});
     assert_eq!((swept.status.as_u16(), swept.json()), (200, nothing));
     tokio::time::sleep(Duration::from_secs(61)).await;
     rig.deliver(Deliver::AtOnce);

@@ -2,10 +2,12 @@
 
 mod doors;
 mod events;
+mod inline;
 mod internal;
 mod lines;
 mod pages;
 mod show;
+mod signed;
 mod start;
 mod stream;
 mod stream_faults;

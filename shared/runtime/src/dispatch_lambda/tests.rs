@@ -17,7 +17,7 @@ struct Seen {
 }
 
 /// A Lambda API that answers everything with `status`, and a dispatcher to it.
-async fn api(status: u16) -> (LambdaDispatcher, mpsc::UnboundedReceiver<Seen>) {
+async fn api(status: u16, target: Target) -> (LambdaDispatcher, mpsc::UnboundedReceiver<Seen>) {
     let (see, seen) = mpsc::unbounded_channel();
     let answer =
         async move |State(see): State<mpsc::UnboundedSender<Seen>>, uri: Uri, headers: HeaderMap, body: String| {
@@ -36,7 +36,11 @@ async fn api(status: u16) -> (LambdaDispatcher, mpsc::UnboundedReceiver<Seen>) {
         .credentials_provider(Credentials::for_tests())
         .endpoint_url(endpoint);
     let client = Client::from_conf(config.build());
-    (LambdaDispatcher::new(&client, "background:live".into(), "/base"), seen)
+    (LambdaDispatcher::new(&client, target, "/base"), seen)
+}
+
+fn named() -> Target {
+    Target::Named("background:live".into())
 }
 
 fn dispatch() -> SignedDispatch {
@@ -48,7 +52,7 @@ fn dispatch() -> SignedDispatch {
 
 #[tokio::test]
 async fn an_event_is_sent_as_a_url_would_shape_it() {
-    let (dispatcher, mut seen) = api(202).await;
+    let (dispatcher, mut seen) = api(202, named()).await;
     dispatcher.send(&dispatch()).await.unwrap();
     let seen = seen.recv().await.expect("a request");
     assert_eq!(seen.path, "/2015-03-31/functions/background%3Alive/invocations");
@@ -65,8 +69,25 @@ async fn an_event_is_sent_as_a_url_would_shape_it() {
 #[tokio::test]
 async fn anything_but_202_is_no_dispatch() {
     for status in [200, 204, 403, 404] {
-        let (dispatcher, _seen) = api(status).await;
+        let (dispatcher, _seen) = api(status, named()).await;
         let error = dispatcher.send(&dispatch()).await.unwrap_err();
         assert!(error.to_string().contains("background:live"), "{status}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn e10_a_function_that_invokes_itself_keeps_its_alias() {
+    let own = OwnName::default();
+    let (dispatcher, mut seen) = api(202, Target::Itself(own.clone())).await;
+    let error = dispatcher.send(&dispatch()).await.unwrap_err();
+    assert!(error.to_string().contains("not invoked yet"), "{error}");
+    for arn in [
+        "arn:aws:lambda:eu-west-1:1:function:f",
+        "arn:aws:lambda:eu-west-1:1:function:f:live",
+    ] {
+        own.set(arn);
+        dispatcher.send(&dispatch()).await.unwrap();
+        let path = seen.recv().await.expect("a request").path.replace("%3A", ":");
+        assert_eq!(path, format!("/2015-03-31/functions/{arn}/invocations"));
     }
 }

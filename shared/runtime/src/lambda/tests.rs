@@ -24,7 +24,9 @@ async fn told(event: Value, deadline: u64) -> Invocation {
             let _ = tell.send(invocation);
         }),
     );
-    let mut handler = ServiceBuilder::new().map_request(mark).service(routes);
+    let mut handler = ServiceBuilder::new()
+        .map_request(|request| mark(request, &OwnName::default()))
+        .service(routes);
     let Ok(response) = handler.call(request).await;
     assert_eq!(response.status(), StatusCode::OK);
     told.try_recv().expect("the route was called")

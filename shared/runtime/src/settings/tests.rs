@@ -17,6 +17,16 @@ fn read(changes: &[(&str, &str)]) -> Result<Settings, WrongSettings> {
     )
 }
 
+/// Where work goes, and to which kind of host.
+fn way(settings: &Settings) -> (String, Option<HostKind>) {
+    let way = match &settings.dispatch {
+        Dispatch::None => "none".into(),
+        Dispatch::Lambda { background, .. } => format!("lambda {}", background.as_deref().unwrap_or("itself")),
+        Dispatch::Http { url, .. } => format!("http {url}"),
+    };
+    (way, settings.dispatch.to())
+}
+
 /// The one problem that these changes make.
 fn problem(changes: &[(&str, &str)]) -> String {
     let wrong = read(changes).expect_err("a problem");
@@ -29,12 +39,7 @@ fn the_least_that_must_be_set() {
     let settings = read(&[]).unwrap();
     assert_eq!(settings.tables, TableNames::default());
     assert_eq!(settings.timing, Timing::LAMBDA);
-    assert_eq!(
-        settings.dispatch,
-        Dispatch::Lambda {
-            function: "background".into()
-        }
-    );
+    assert_eq!(way(&settings), ("lambda background".into(), Some(HostKind::Background)));
     assert_eq!(settings.soft_cap(HostKind::Foreground), None);
     assert_eq!(settings.base_path, "");
 }
@@ -65,8 +70,15 @@ fn a_foreground_cap_of_240_seconds_leaves_it_at_40() {
 #[test]
 fn everything_wrong_is_said_at_once() {
     let wrong = Settings::read(&BTreeMap::new()).unwrap_err().to_string();
-    for variable in [vars::BACKGROUND_FUNCTION, vars::DISPATCH_SECRET, vars::IDENTITY] {
-        assert!(wrong.contains(&format!("{} is not set", variable.name)), "{wrong}");
+    assert!(
+        wrong.contains(&format!("{} is not set", vars::IDENTITY.name)),
+        "{wrong}"
+    );
+    let variables = [(vars::DISPATCH.name, "lambda"), (vars::LEASE.name, "soon")];
+    let named = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let wrong = Settings::read(&named.into()).unwrap_err().to_string();
+    for variable in [vars::DISPATCH_SECRET, vars::IDENTITY, vars::LEASE] {
+        assert!(wrong.contains(variable.name), "{wrong}");
     }
 }
 
@@ -137,9 +149,6 @@ fn nobody_is_let_in_without_loopback() {
 
 #[test]
 fn what_later_versions_know_is_refused_by_name() {
-    for how in ["http", "none", "carrier-pigeon"] {
-        assert!(problem(&[(vars::DISPATCH.name, how)]).contains(how));
-    }
     assert!(problem(&[(vars::IDENTITY.name, "api_key")]).contains("api_key"));
 }
 
@@ -155,4 +164,74 @@ fn paths_filters_and_tables_are_checked() {
         told.contains(vars::RUNS_TABLE.name) && told.contains(vars::EVENTS_TABLE.name),
         "{told}"
     );
+}
+
+#[test]
+fn how_work_leaves_the_request_follows_from_what_there_is() {
+    let (dispatch, function, secret) = (
+        vars::DISPATCH.name,
+        vars::BACKGROUND_FUNCTION.name,
+        vars::DISPATCH_SECRET.name,
+    );
+    let (background, foreground) = (vars::BACKGROUND_URL.name, vars::FOREGROUND_URL.name);
+    let (in_background, in_foreground) = (Some(HostKind::Background), Some(HostKind::Foreground));
+    let check = |changes: &[(&str, &str)], how: &str, to: Option<HostKind>| {
+        assert_eq!(way(&read(changes).unwrap()), (how.to_owned(), to), "{changes:?}");
+    };
+    check(&[], "lambda background", in_background);
+    check(&[(function, "b:live")], "lambda b:live", in_background);
+    // No background function, nothing to dispatch to, and no secret needed.
+    check(&[(function, ""), (secret, "")], "none", None);
+    check(&[(dispatch, "none"), (function, ""), (secret, "")], "none", None);
+    check(&[(dispatch, "lambda"), (function, "")], "lambda itself", in_foreground);
+    let url = "http://127.0.0.1:9000/lambda-url/background";
+    check(
+        &[(dispatch, "http"), (background, url)],
+        &format!("http {url}"),
+        in_background,
+    );
+    let with_slash = format!("{url}/");
+    check(
+        &[(dispatch, "http"), (background, &with_slash)],
+        &format!("http {url}"),
+        in_background,
+    );
+    check(
+        &[(dispatch, "http"), (foreground, "https://a.example")],
+        "http https://a.example/",
+        in_foreground,
+    );
+}
+
+#[test]
+fn what_cannot_dispatch_is_said_with_what_to_do() {
+    let (dispatch, function, secret) = (
+        vars::DISPATCH.name,
+        vars::BACKGROUND_FUNCTION.name,
+        vars::DISPATCH_SECRET.name,
+    );
+    assert!(problem(&[(dispatch, "carrier-pigeon")]).contains("`none`, `lambda` or `http`"));
+    assert!(problem(&[(dispatch, "none")]).contains(function));
+    for how in [
+        &[(secret, "")][..],
+        &[(secret, ""), (dispatch, "lambda"), (function, "")],
+    ] {
+        assert!(problem(how).contains(secret), "{how:?}");
+    }
+    let told = problem(&[(dispatch, "http")]);
+    assert!(
+        told.contains(vars::BACKGROUND_URL.name) && told.contains(vars::FOREGROUND_URL.name),
+        "{told}"
+    );
+    for url in [
+        "127.0.0.1:9000",
+        "ftp://a.example",
+        "http://",
+        "http://a.example/?b=c",
+        "/lambda-url/background",
+        "a b",
+    ] {
+        let told = problem(&[(dispatch, "http"), (vars::BACKGROUND_URL.name, url)]);
+        assert!(told.contains(vars::BACKGROUND_URL.name) && told.contains(url), "{told}");
+    }
 }

@@ -100,6 +100,34 @@ fn who_carries_a_queued_run_on_depends_on_its_executor() {
 }
 
 #[test]
+fn an_inline_run_that_nobody_continues_is_carried_by_whoever_looks() {
+    let run = take(&accepted(Executor::Inline), &claim_as("a"), NOW);
+    let handed_off = take(&run, &hand_off_as("a", true), NOW);
+    let early = apply(&handed_off, &due(0), NOW + secs(59)).unwrap();
+    assert_eq!((early.then, &early.run), (Then::Nothing, &handed_off));
+    // It isn't moved: until somebody does carry it, it stays due, and the longest waiting comes first.
+    for after in [60, 61, 3600] {
+        let change = apply(&handed_off, &due(0), NOW + secs(after)).unwrap();
+        assert_eq!((change.then, &change.run), (Then::Carry, &handed_off));
+    }
+}
+
+#[test]
+fn an_inline_run_that_waited_is_carried_as_soon_as_its_time_has_come() {
+    let run = take(&accepted(Executor::Inline), &claim_as("a"), NOW);
+    let until = NOW + secs(300);
+    let parked = Command::Park {
+        holder: held_by("a"),
+        until: Some(until),
+    };
+    let parked = take(&run, &parked, NOW);
+    assert_eq!(apply(&parked, &due(0), NOW + secs(299)), Err(Refusal::NotReady));
+    let change = apply(&parked, &due(0), until).unwrap();
+    assert_eq!((change.then, change.run.status), (Then::Carry, Status::Queued));
+    assert_eq!(change.run.due_at, Some(until));
+}
+
+#[test]
 fn a_lost_dispatch_is_repeated_with_growing_waits_and_then_given_up() {
     let mut run = accepted(Executor::Background);
     let mut sent = vec![0];

@@ -112,6 +112,14 @@ pub fn notes(count: usize) -> Value {
     json!({ "steps": steps })
 }
 
+/// Steps that take this long each.
+pub fn waits(count: usize, millis: u64) -> Value {
+    let steps: Vec<Value> = (1..=count)
+        .map(|n| json!({"key": format!("w{n}"), "tool": "wait", "input": millis}))
+        .collect();
+    json!({ "steps": steps })
+}
+
 /// One step that takes this long.
 pub fn slow(millis: u64) -> Value {
     json!({"steps": [{"key": "slow", "tool": "wait", "input": millis}]})

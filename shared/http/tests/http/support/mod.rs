@@ -16,7 +16,7 @@ use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::limits::Timing;
 use outlast_core::time_budget::HostKind;
 use outlast_core::{Owner, Timestamp};
-use outlast_engine::dispatch::{DispatchError, Dispatcher, SignedDispatch, TOKEN_HEADER};
+use outlast_engine::dispatch::{DispatchError, Dispatcher, Dispatching, SignedDispatch, TOKEN_HEADER};
 use outlast_engine::seams::{Clock, Random, Seams, Spawner};
 use outlast_engine::{Agents, Engine, EngineParts};
 use outlast_http::{Api, Identity, InternalAccess, Invocation, router};
@@ -66,6 +66,10 @@ impl Random for TestRandom {
 struct Tasks;
 
 impl Spawner for Tasks {
+    fn spawn_chunk(&self, chunk: BoxFuture<'static, ()>) {
+        tokio::spawn(chunk);
+    }
+
     fn spawn_heartbeat(&self, beats: BoxFuture<'static, ()>) {
         tokio::spawn(beats);
     }
@@ -98,6 +102,11 @@ impl Dispatcher for TestDispatcher {
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Of the rig's deployment.
+pub fn keys() -> DispatchKeys {
+    DispatchKeys::new(SECRET.to_owned().into(), None).unwrap()
 }
 
 /// A dispatch as a host delivers it.
@@ -144,7 +153,16 @@ impl Rig {
         Self::with(agents::all(), |_| {})
     }
 
+    /// Nothing is dispatched: runs are inline.
+    pub fn inline() -> Rig {
+        Self::built(agents::all(), false, |_| {})
+    }
+
     pub fn with(agents: Agents, change: impl Fn(&mut Api)) -> Rig {
+        Self::built(agents, true, change)
+    }
+
+    fn built(agents: Agents, dispatches: bool, change: impl Fn(&mut Api)) -> Rig {
         let seams = Seams {
             clock: Arc::new(TestClock(tokio::time::Instant::now())),
             random: Arc::new(TestRandom(AtomicU64::new(1))),
@@ -162,8 +180,11 @@ impl Rig {
             beat_store: store,
             seams,
             agents,
-            dispatcher: dispatcher.clone(),
-            dispatch_keys: DispatchKeys::new(SECRET.to_owned().into(), None).unwrap(),
+            dispatching: dispatches.then(|| Dispatching {
+                dispatcher: dispatcher.clone(),
+                keys: keys(),
+                to: HostKind::Background,
+            }),
             timing: Timing::LAMBDA,
             holder: "a test".into(),
         });
