@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::dev::options::DEFAULT_LISTEN;
 use crate::exit::{Exit, Problem};
 
+const EVENT_STREAM: &str = "text/event-stream";
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// A stream sends a comment every 15 s: one that is silent for longer is dead.
@@ -50,6 +51,16 @@ pub struct Start<'a> {
     pub idempotency_key: &'a str,
 }
 
+/// A run that is durable.
+#[derive(Debug)]
+pub struct Started {
+    pub run: String,
+    /// Its client has to ask for each of its chunks, unless it can wait for the sweep.
+    pub is_inline: bool,
+    /// `None` if it has ended long ago.
+    pub events: Option<Response>,
+}
+
 impl Client {
     pub fn new(url: &str) -> anyhow::Result<Self> {
         let parsed = reqwest::Url::parse(url).ok().filter(|url| url.has_host());
@@ -81,8 +92,8 @@ impl Client {
         }
     }
 
-    /// Starts a run; its id. May be sent again under the same key.
-    pub async fn start(&self, start: &Start<'_>) -> Result<String, Failure> {
+    /// Starts a run and opens its stream, which carries an inline one. May be sent again under the same key.
+    pub async fn start(&self, start: &Start<'_>) -> Result<Started, Failure> {
         let mut fields = vec![
             format!("\"agent\":{}", json!(start.agent)),
             format!("\"input\":{}", start.input),
@@ -91,16 +102,28 @@ impl Client {
         let request = self
             .request(Method::POST, "/runs")
             .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, EVENT_STREAM)
             .header("idempotency-key", key_header(start.idempotency_key)?)
             .body(format!("{{{}}}", fields.join(",")));
-        let answer: Value = json_of(send(request.timeout(ANSWER_WITHIN)).await?).await?;
-        answer["runId"]
-            .as_str()
-            .map(str::to_owned)
-            .ok_or_else(|| Failure::Failing {
-                status: 202,
-                message: "the answer has no runId: is this an Outlast server?".into(),
-            })
+        let events = stream_of(send(request).await?)?;
+        let header = |name| events.as_ref()?.headers().get(name)?.to_str().ok();
+        let (Some(run), executor) = (header("outlast-run-id").map(str::to_owned), header("outlast-executor")) else {
+            return Err(not_ours(200, "names no run"));
+        };
+        Ok(Started {
+            is_inline: executor == Some("inline"),
+            run,
+            events,
+        })
+    }
+
+    /// Carries an inline run's next chunk: its stream, as that of [`Client::events`].
+    pub async fn continue_run(&self, run: &str, after: u64) -> Result<Option<Response>, Failure> {
+        let request = self
+            .request(Method::POST, &format!("/runs/{}/continue", part(run)))
+            .header(ACCEPT, EVENT_STREAM)
+            .header("last-event-id", after);
+        stream_of(send(request).await?)
     }
 
     /// What the server says of a run, as it came.
@@ -126,20 +149,9 @@ impl Client {
     pub async fn events(&self, run: &str, after: u64) -> Result<Option<Response>, Failure> {
         let request = self
             .request(Method::GET, &format!("/runs/{}/events", part(run)))
-            .header(ACCEPT, "text/event-stream")
+            .header(ACCEPT, EVENT_STREAM)
             .header("last-event-id", after);
-        let response = send(request).await?;
-        if response.status() == StatusCode::NO_CONTENT {
-            return Ok(None);
-        }
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
-            return Err(Failure::Failing {
-                status: response.status().as_u16(),
-                message: "the answer is no stream of events: is this an Outlast server?".into(),
-            });
-        }
-        Ok(Some(response))
+        stream_of(send(request).await?)
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -168,6 +180,22 @@ async fn send(request: RequestBuilder) -> Result<Response, Failure> {
     }))
 }
 
+fn stream_of(response: Response) -> Result<Option<Response>, Failure> {
+    if response.status() == StatusCode::NO_CONTENT {
+        return Ok(None);
+    }
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    match kind.is_some_and(|kind| kind.starts_with(EVENT_STREAM)) {
+        true => Ok(Some(response)),
+        false => Err(not_ours(response.status().as_u16(), "is no stream of events")),
+    }
+}
+
+fn not_ours(status: u16, what: &str) -> Failure {
+    let message = format!("the answer {what}: is this an Outlast server?");
+    Failure::Failing { status, message }
+}
+
 async fn text_of(response: Response) -> Result<String, Failure> {
     response.text().await.map_err(away)
 }
@@ -175,10 +203,7 @@ async fn text_of(response: Response) -> Result<String, Failure> {
 async fn json_of(response: Response) -> Result<Value, Failure> {
     let status = response.status().as_u16();
     let text = text_of(response).await?;
-    serde_json::from_str(&text).map_err(|error| Failure::Failing {
-        status,
-        message: format!("the answer is no JSON ({error}): is this an Outlast server?"),
-    })
+    serde_json::from_str(&text).map_err(|error| not_ours(status, &format!("is no JSON ({error})")))
 }
 
 /// The innermost cause says most: "Connection refused".

@@ -6,11 +6,11 @@ use crate::progress::{Progress, statement};
 use crate::screen::{Screen, say};
 use crate::sse::{Follow, Heard};
 
-/// Follows the run from its first event; shows what lies behind `after`.
-pub async fn follow(client: &Client, run: &str, after: u64) -> anyhow::Result<Exit> {
+/// Follows the run that these events are of, from its first one; shows what lies behind `after`.
+pub async fn follow(client: &Client, run: &str, events: Follow, after: u64) -> anyhow::Result<Exit> {
     let mut screen = Screen::on_stdout();
     let exit = tokio::select! {
-        exit = to_the_end(client, run, after, &mut screen) => exit,
+        exit = to_the_end(run, events, after, &mut screen) => exit,
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             screen.done();
@@ -22,9 +22,7 @@ pub async fn follow(client: &Client, run: &str, after: u64) -> anyhow::Result<Ex
     exit
 }
 
-async fn to_the_end(client: &Client, run: &str, after: u64, screen: &mut Screen) -> anyhow::Result<Exit> {
-    // M of N needs the whole log, wherever the showing begins.
-    let mut events = Follow::new(client.clone(), run, 0);
+async fn to_the_end(run: &str, mut events: Follow, after: u64, screen: &mut Screen) -> anyhow::Result<Exit> {
     let mut progress = Progress::default();
     while let Some(heard) = events.next().await? {
         match heard {

@@ -3,11 +3,12 @@
 use clap::Args;
 use serde_json::value::RawValue;
 
-use crate::client::{Client, Failure, Start};
+use crate::client::{Client, Failure, Start, Started};
 use crate::exit::{Exit, Problem};
 use crate::follow::follow;
 use crate::plan_file::{self, Source};
 use crate::screen::say;
+use crate::sse::Follow;
 
 const PLAN_AGENT: &str = "plan";
 
@@ -53,19 +54,20 @@ pub async fn run(client: &Client, args: &RunArgs) -> anyhow::Result<Exit> {
         thread: args.thread.as_deref(),
         idempotency_key: args.idempotency_key.as_deref().unwrap_or(&own_key),
     };
-    let run = start_once(client, &start)
+    let started = start_once(client, &start)
         .await
         .map_err(|failure| not_started(failure, source.as_ref(), client))?;
+    let run = started.run.clone();
     if args.detach {
         say(&run);
         return Ok(Exit::Done);
     }
     say(&format!("run {run}"));
-    follow(client, &run, 0).await
+    follow(client, &run, Follow::started(client.clone(), started), 0).await
 }
 
 /// Once more if the connection broke while the answer was awaited: the key sees to it that this is the same run.
-async fn start_once(client: &Client, start: &Start<'_>) -> Result<String, Failure> {
+async fn start_once(client: &Client, start: &Start<'_>) -> Result<Started, Failure> {
     match client.start(start).await {
         Err(Failure::Away(_)) => client.start(start).await,
         started => started,

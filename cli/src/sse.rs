@@ -9,7 +9,7 @@ use futures::{Stream, StreamExt as _};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::client::{Client, Failure};
+use crate::client::{Client, Failure, Started};
 use crate::exit::{Exit, Problem};
 use crate::wire::Event;
 
@@ -56,6 +56,10 @@ pub struct Follow {
     was_there: bool,
     /// Connections in a row that ended without an event and without the request to come back.
     fruitless: u32,
+    /// Whether this reader carries the run: asks for its chunks.
+    carries: bool,
+    /// A chunk is to be asked for.
+    to_continue: bool,
     ended: bool,
 }
 
@@ -76,7 +80,19 @@ impl Follow {
             away: None,
             was_there: false,
             fruitless: 0,
+            carries: false,
+            to_continue: false,
             ended: false,
+        }
+    }
+
+    /// From the first event on, by the stream that came with the run's start; an inline run is carried to its end.
+    pub fn started(client: Client, started: Started) -> Self {
+        Self {
+            carries: started.is_inline,
+            was_there: true,
+            events: started.events.map(sse_of),
+            ..Self::new(client, &started.run, 0)
         }
     }
 
@@ -116,6 +132,9 @@ impl Follow {
                 Some(Ok(sse)) => {
                     if let Some(event) = self.fresh(sse)? {
                         (self.ended, self.fruitless) = (event.is_terminal(), 0);
+                        if self.carries && event.kind == "auto_continue" {
+                            (self.events, self.to_continue) = (None, true);
+                        }
                         return Ok(Some(Heard::Event(event)));
                     }
                 }
@@ -137,17 +156,23 @@ impl Follow {
 
     async fn connect(&mut self) -> anyhow::Result<Option<Heard>> {
         tokio::time::sleep(self.pause()).await;
-        let failure = match self.client.events(&self.run, self.seen).await {
+        let answered = match self.to_continue {
+            true => self.client.continue_run(&self.run, self.seen).await,
+            false => self.client.events(&self.run, self.seen).await,
+        };
+        let failure = match answered {
             Ok(answer) => {
-                self.was_there = true;
+                (self.was_there, self.to_continue) = (true, false);
                 match answer {
-                    Some(response) => {
-                        let events = response.bytes_stream().eventsource();
-                        self.events = Some(Box::pin(events.map(|event| event.map_err(|error| error.to_string()))));
-                    }
+                    Some(response) => self.events = Some(sse_of(response)),
                     None => self.ended = true,
                 }
                 return Ok(self.away.take().map(|_| Heard::Back));
+            }
+            // Somebody else carries it by now, or nobody may: its events tell.
+            Err(Failure::Refused(_)) if self.to_continue => {
+                self.to_continue = false;
+                return Ok(None);
             }
             Err(failure) => failure,
         };
@@ -204,6 +229,11 @@ impl Follow {
         );
         Problem::new(Exit::Error, text)
     }
+}
+
+fn sse_of(response: reqwest::Response) -> Events {
+    let events = response.bytes_stream().eventsource();
+    Box::pin(events.map(|event| event.map_err(|error| error.to_string())))
 }
 
 #[cfg(test)]

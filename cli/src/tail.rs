@@ -22,7 +22,9 @@ pub struct TailArgs {
 
 pub async fn tail(client: &Client, args: &TailArgs) -> anyhow::Result<Exit> {
     if !args.json {
-        return follow(client, &args.run, args.after).await;
+        // M of N needs the whole log, wherever the showing begins.
+        let events = Follow::new(client.clone(), &args.run, 0);
+        return follow(client, &args.run, events, args.after).await;
     }
     tokio::select! {
         exit = events(client, args) => exit,

@@ -59,7 +59,7 @@ async fn show(folder: &tempfile::TempDir) -> anyhow::Result<Exit> {
         idempotency_key: "demo",
     };
     let run = client.start(&start).await;
-    let run = run.map_err(|failure| failure.into_problem(&client))?;
+    let run = run.map_err(|failure| failure.into_problem(&client))?.run;
     say(&format!(
         "Run {run} is accepted. From here on this terminal only reads.\n"
     ));

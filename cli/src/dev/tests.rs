@@ -32,7 +32,7 @@ async fn sleeps(client: &Client, steps: usize, ms: u64) -> String {
         thread: None,
         idempotency_key: "once",
     };
-    client.start(&start).await.unwrap()
+    client.start(&start).await.unwrap().run
 }
 
 /// The run's events, until `enough` says so of one or the run has ended.

@@ -58,6 +58,16 @@ pub enum Executor {
     External,
 }
 
+impl Executor {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Executor::Inline => "inline",
+            Executor::Background => "background",
+            Executor::External => "external",
+        }
+    }
+}
+
 /// How far the dispatch that should lead to the next claim has come, and where it died.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

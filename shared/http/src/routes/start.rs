@@ -30,6 +30,8 @@ const DEFAULT_AGENT: &str = "plan";
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Which run a stream is of.
 pub const RUN_ID: &str = "outlast-run-id";
+/// Where that run's work happens, `inline` or `background`: whether its client has to continue it.
+pub const EXECUTOR: &str = "outlast-executor";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -92,6 +94,7 @@ pub(crate) async fn start(
         Executor::Inline => inline::begin_first(&api, &run, invocation),
         Executor::Background | Executor::External => None,
     };
+    let executor = HeaderValue::from_static(run.executor.as_str());
     let links = Links::of(&api, &run);
     let location = HeaderValue::try_from(&links.run).map_err(|_| Problem::of(Code::Internal))?;
     let run_id = HeaderValue::try_from(run.id.as_str()).map_err(|_| Problem::of(Code::Internal))?;
@@ -118,6 +121,7 @@ pub(crate) async fn start(
     };
     response.headers_mut().insert(LOCATION, location);
     response.headers_mut().insert(RUN_ID, run_id);
+    response.headers_mut().insert(EXECUTOR, executor);
     Ok(response)
 }
 
