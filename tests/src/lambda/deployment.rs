@@ -230,6 +230,7 @@ fn environment(name: &str, options: &Options, database: &Embedded, lambda: &Lamb
         ("AWS_SECRET_ACCESS_KEY", "test".into()),
         ("AWS_ENDPOINT_URL_DYNAMODB", database.endpoint()),
         ("AWS_ENDPOINT_URL_LAMBDA", lambda.endpoint().to_owned()),
+        (vars::DISPATCH.name, "lambda".into()),
         (vars::BACKGROUND_FUNCTION.name, "background".into()),
         (vars::DISPATCH_SECRET.name, SECRET.into()),
         (vars::IDENTITY.name, "none".into()),
