@@ -2,12 +2,14 @@
 //!
 //! As on Lambda, a process takes one invocation at a time, and is frozen between two; an invocation goes to an idle
 //! process or starts another; at a function's timeout its process is killed, and told of that deadline beforehand. An
-//! asynchronous invocation is answered 202 and queued. Beyond that a test loses, repeats and replays deliveries, sends
-//! nonsense deadlines, kills, freezes and thaws.
+//! asynchronous invocation is answered 202 and queued; the seventeenth of one function in one chain is dropped, unless
+//! the function's settings allow it. Beyond that a test loses, repeats, replays and refuses deliveries, sends nonsense
+//! deadlines, kills, freezes and thaws.
 //!
 //! - [`deployment`]: both functions of Outlast on it, with a database
 //! - [`function`], [`environment`]: a function and its processes
 //! - [`answer`], [`event`]: HTTP, as functions speak it
+//! - [`trace`]: how hops are counted
 //! - [`runtime_api`], [`invoke_api`], [`url`]: the three ways in and out
 
 pub mod answer;
@@ -17,6 +19,7 @@ pub mod event;
 pub mod function;
 mod invoke_api;
 mod runtime_api;
+pub mod trace;
 mod url;
 
 use std::collections::BTreeMap;
@@ -29,6 +32,7 @@ use serde_json::Value;
 use crate::wait::after;
 pub use answer::{Answer, Failure};
 pub use function::{Deadline, Function, Settings};
+pub use trace::{RecursiveLoop, Trace};
 
 /// A Lambda with its functions. It lives as long as the test's runtime, and its processes with it.
 pub struct Lambda {
@@ -42,6 +46,26 @@ struct State {
     events: Vec<Event>,
     lose: usize,
     repeat_after: Vec<Duration>,
+    refuse: Option<Refusal>,
+    refused: usize,
+}
+
+/// What `Invoke` is answered instead of a 202.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub status: u16,
+    pub kind: &'static str,
+}
+
+impl Refusal {
+    pub const THROTTLED: Refusal = Refusal {
+        status: 429,
+        kind: "TooManyRequestsException",
+    };
+    pub const FORBIDDEN: Refusal = Refusal {
+        status: 403,
+        kind: "AccessDeniedException",
+    };
 }
 
 /// An asynchronous invocation that was answered 202.
@@ -49,6 +73,8 @@ struct State {
 pub struct Event {
     pub function: String,
     pub payload: Bytes,
+    /// As the request brought it; one that brought none begins a chain.
+    pub trace: Trace,
     /// What its deliveries came to: what a 200 said, or why there was none.
     pub outcomes: Vec<Result<Value, Failure>>,
 }
@@ -88,6 +114,22 @@ impl Lambda {
         self.lock().lose = count;
     }
 
+    /// From now on invocations are refused, until this is `None`.
+    pub fn refuse(&self, refusal: Option<Refusal>) {
+        self.lock().refuse = refusal;
+    }
+
+    /// How many were.
+    pub fn refused(&self) -> usize {
+        self.lock().refused
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        let mut state = self.lock();
+        state.refused += usize::from(state.refuse.is_some());
+        state.refuse
+    }
+
     /// From now on each event is delivered again after each of these times.
     pub fn repeat_after(&self, times: &[Duration]) {
         self.lock().repeat_after = times.to_vec();
@@ -99,14 +141,19 @@ impl Lambda {
     }
 
     /// Accepts an event: 202.
-    fn accept(self: &Arc<Self>, function: &str, payload: Bytes) {
+    fn accept(self: &Arc<Self>, function: &Function, payload: Bytes, trace: Trace) {
         let (index, times) = {
             let mut state = self.lock();
+            let dropped = function.drops(&trace);
             state.events.push(Event {
-                function: function.to_owned(),
+                function: function.name().to_owned(),
                 payload,
-                outcomes: Vec::new(),
+                trace,
+                outcomes: dropped.then_some(Err(Failure::Dropped)).into_iter().collect(),
             });
+            if dropped {
+                return;
+            }
             let index = state.events.len() - 1;
             if state.lose > 0 {
                 state.lose -= 1;
@@ -128,7 +175,7 @@ impl Lambda {
     pub async fn deliver(&self, index: usize) -> Result<Value, Failure> {
         let event = self.lock().events[index].clone();
         let function = self.function(&event.function).expect("the function is deployed");
-        let outcome = match function.invoke(event.payload).await {
+        let outcome = match function.invoke_in(&event.trace, event.payload).await {
             Ok(answer) => answer.said().await,
             Err(failure) => Err(failure),
         };

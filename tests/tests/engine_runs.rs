@@ -41,6 +41,21 @@ async fn a_run_crosses_chunks_and_counts_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r14_a_step_that_outlives_the_cap_is_progress_of_its_chunk() {
+    let (mut options, _) = RigOptions::in_memory();
+    options.cap = Duration::from_secs(1);
+    let rig = Rig::new(options);
+    // Each is all that its chunk does, and has its result when the chunk is about to close.
+    let steps: Vec<_> = (0..10)
+        .map(|n| serde_json::json!({ "key": format!("s{n}"), "tool": "sleep", "input": { "ms": 1500 } }))
+        .collect();
+    let run = rig.start(&serde_json::json!({ "steps": steps })).await;
+    let ended = rig.ended(&run).await;
+    assert_eq!((ended.run.reason, ended.totals.committed), (None, 10));
+    assert_eq!((ended.run.counters.chunks, ended.run.counters.stalled), (10, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_record_deleted_before_the_verification_is_named() {
     let (options, _) = RigOptions::in_memory();
     let rig = Rig::new(options);

@@ -31,6 +31,8 @@ pub(crate) struct Chunk {
     pub closing: CancellationToken,
     /// Bodies are told to end.
     pub cancelled: CancellationToken,
+    /// Steps that had ended when it began.
+    finals_before: u64,
     asked: Mutex<HashSet<StepKey>>,
     in_hand: AtomicUsize,
     /// Steps that the agent's code has asked for and that have not returned.
@@ -51,6 +53,7 @@ impl Chunk {
     ) -> Self {
         Self {
             engine,
+            finals_before: journal.with_fold(|fold| fold.finals),
             run: run.id.clone(),
             epoch: run.epoch,
             journal,
@@ -127,6 +130,11 @@ impl Chunk {
 
     pub(crate) fn given_up(&self) -> Option<AgentResult> {
         self.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the log has the end of a step that it didn't have when the chunk began.
+    pub(crate) fn has_progressed(&self) -> bool {
+        self.journal.with_fold(|fold| fold.finals) > self.finals_before
     }
 
     /// Resolves when one of the things above has changed.

@@ -19,7 +19,8 @@ use crate::heartbeat::Heartbeat;
 /// How a chunk ends.
 #[derive(Clone, Debug)]
 pub(crate) enum Closing {
-    HandOff { reason: ContinueReason, progressed: bool },
+    /// Excused: a chunk without progress is none of the run's own doing.
+    HandOff { reason: ContinueReason, excused: bool },
     Park { until: Timestamp },
     Finish(AgentResult),
 }
@@ -84,10 +85,11 @@ async fn write(chunk: &Chunk, before: &Run, after: &Run, page: &Page) -> Result<
 
 fn command(chunk: &Chunk, closing: &Closing, holder: Held) -> Command {
     match closing {
-        Closing::HandOff { reason, progressed } => Command::HandOff {
+        // Asked when all is in the log: a step that outlived the cap has ended just now.
+        Closing::HandOff { reason, excused } => Command::HandOff {
             holder,
             reason: *reason,
-            progressed: *progressed,
+            progressed: *excused || chunk.has_progressed(),
             timing: chunk.engine.timing,
         },
         Closing::Park { until } => Command::Park {

@@ -48,7 +48,6 @@ pub(crate) async fn work(
         beats,
     } = claimed;
     let input = fold.input.clone().unwrap_or_else(Payload::null);
-    let finals_before = fold.finals;
 
     let journal = Journal::new(engine.clone(), store, lease.clone(), run.clone(), fold);
     let time = ChunkTime {
@@ -79,14 +78,13 @@ pub(crate) async fn work(
         Ended::CutOff(reason) => {
             // Neither a pause nor the end of its host is a fault of the run's.
             let excused = matches!(reason, ContinueReason::Paused | ContinueReason::ShutDown);
-            let progressed = excused || chunk.journal.with_fold(|fold| fold.finals) > finals_before;
-            Closing::HandOff { reason, progressed }
+            Closing::HandOff { reason, excused }
         }
         Ended::Cannot(CannotAppend::LogFull) => Closing::Finish(AgentResult::Ended(Reason::HistoryTooLarge)),
         // If the lease is ours after all, hand it on; it isn't started again here.
         Ended::Cannot(CannotAppend::LeaseInDoubt) => Closing::HandOff {
             reason: ContinueReason::LeaseInDoubt,
-            progressed: true,
+            excused: true,
         },
         Ended::Cannot(CannotAppend::Fenced) => {
             beats.stop().await;

@@ -25,6 +25,8 @@ pub enum Failure {
     Exited(String),
     /// The function said so.
     Error(String),
+    /// It was never invoked: Lambda took the chain for a loop.
+    Dropped,
 }
 
 impl Answer {

@@ -12,14 +12,17 @@ use outlast_store::dynamodb::create_tables;
 use outlast_store::schema::TableNames;
 use serde_json::Value;
 
-use super::{Deadline, Function, Lambda, Settings};
+use super::{Deadline, Function, Lambda, RecursiveLoop, Settings};
 use crate::dev::program;
 use crate::embedded::Embedded;
 use crate::wait::wait_until;
 
 /// How long a test waits for what should take a second or two: everything else may run beside it.
 const PATIENCE: Duration = Duration::from_secs(120);
-const SECRET: &str = "0123456789abcdef0123456789abcdef";
+/// What the background leaves of its wall.
+const BACKGROUND_MARGIN: Duration = Duration::from_secs(120);
+/// Signs dispatches.
+pub const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -30,8 +33,23 @@ pub struct Options {
     pub background_deadline: Deadline,
     /// Lambda's own is 30 s: too long to wait for.
     pub timing: Timing,
+    /// Of both functions.
+    pub recursive_loop: RecursiveLoop,
     /// Variables besides, for both.
     pub variables: Vec<(&'static str, String)>,
+    /// And for the background alone; the last one of a name counts.
+    pub background_variables: Vec<(&'static str, String)>,
+}
+
+impl Options {
+    /// With chunks in the background that end after `cap`. No setting says less than a second; a wall does.
+    pub fn with_short_chunks(self, cap: Duration) -> Self {
+        Self {
+            background_timeout: BACKGROUND_MARGIN + cap,
+            background_deadline: Deadline::True,
+            ..self
+        }
+    }
 }
 
 impl Default for Options {
@@ -42,7 +60,9 @@ impl Default for Options {
             background_timeout: Duration::from_secs(900),
             background_deadline: Deadline::True,
             timing: Timing::LOCAL,
+            recursive_loop: RecursiveLoop::default(),
             variables: Vec::new(),
+            background_variables: Vec::new(),
         }
     }
 }
@@ -72,6 +92,7 @@ impl Deployment {
                 environment: environment(name, &options, &database, &lambda),
                 timeout,
                 deadline,
+                recursive_loop: options.recursive_loop,
             })
         };
         let minute = Duration::from_secs(60);
@@ -209,6 +230,7 @@ fn environment(name: &str, options: &Options, database: &Embedded, lambda: &Lamb
         ("AWS_SECRET_ACCESS_KEY", "test".into()),
         ("AWS_ENDPOINT_URL_DYNAMODB", database.endpoint()),
         ("AWS_ENDPOINT_URL_LAMBDA", lambda.endpoint().to_owned()),
+        (vars::DISPATCH.name, "lambda".into()),
         (vars::BACKGROUND_FUNCTION.name, "background".into()),
         (vars::DISPATCH_SECRET.name, SECRET.into()),
         (vars::IDENTITY.name, "none".into()),
@@ -217,6 +239,9 @@ fn environment(name: &str, options: &Options, database: &Embedded, lambda: &Lamb
         (vars::REDISPATCH_AFTER.name, seconds(timing.redispatch_after)),
     ];
     variables.extend(options.variables.iter().cloned());
+    if name == "background" {
+        variables.extend(options.background_variables.iter().cloned());
+    }
     variables
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))

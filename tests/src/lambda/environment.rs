@@ -13,19 +13,28 @@ use tokio::sync::{mpsc, oneshot};
 use super::answer::{Answer, Failure};
 use super::function::Settings;
 use super::runtime_api;
+use super::trace::Trace;
 
 /// What is handed to the process.
 pub(super) struct Work {
     pub request_id: String,
     pub payload: Bytes,
+    pub trace: Trace,
     pub answer: oneshot::Sender<Result<Answer, Failure>>,
+}
+
+/// What the process gets of it.
+pub(super) struct Invocation {
+    pub request_id: String,
+    pub payload: Bytes,
+    pub trace: Trace,
 }
 
 pub struct Environment {
     pub(super) settings: Arc<Settings>,
     pid: Pid,
     state: Mutex<State>,
-    to_process: mpsc::UnboundedSender<(String, Bytes)>,
+    to_process: mpsc::UnboundedSender<Invocation>,
 }
 
 #[derive(Default)]
@@ -55,8 +64,8 @@ struct Current {
 }
 
 impl Environment {
-    /// A cold start, with its first invocation.
-    pub(super) async fn start(settings: Arc<Settings>, work: Work) -> Arc<Environment> {
+    /// A cold start, with its first invocation. One that is frozen has not been given it, however far it came.
+    pub(super) async fn start(settings: Arc<Settings>, work: Work, frozen: bool) -> Arc<Environment> {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let api = listener.local_addr().expect("its address").to_string();
         let mut child = Command::new(&settings.program)
@@ -81,7 +90,10 @@ impl Environment {
         environment.keep_lines(child.stdout.take());
         environment.keep_lines(child.stderr.take());
         environment.watch(child);
-        assert!(environment.take(work).is_none(), "a new environment is idle");
+        if frozen {
+            environment.freeze();
+        }
+        environment.give(&mut environment.lock(), work);
         environment
     }
 
@@ -92,14 +104,22 @@ impl Environment {
             return Some(work);
         }
         self.signal(&state, Signal::CONT);
+        self.give(&mut state, work);
+        None
+    }
+
+    fn give(&self, state: &mut State, work: Work) {
         state.phase = Phase::Busy(Current {
             request_id: work.request_id.clone(),
             handed_over: false,
             answer: Some(work.answer),
         });
         // It fails only with the process, whose end the invoker learns anyway.
-        let _ = self.to_process.send((work.request_id, work.payload));
-        None
+        let _ = self.to_process.send(Invocation {
+            request_id: work.request_id,
+            payload: work.payload,
+            trace: work.trace,
+        });
     }
 
     /// `SIGKILL`, as a test's failure or as Lambda's wall.

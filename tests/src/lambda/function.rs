@@ -1,7 +1,7 @@
 //! A function: its settings and the environments that it has.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::answer::{Answer, Failure};
 use super::environment::{Environment, Work};
+use super::trace::{RecursiveLoop, Trace};
 
 /// What a deployment says of a function.
 #[derive(Clone, Debug)]
@@ -20,6 +21,7 @@ pub struct Settings {
     /// The wall: the process is killed.
     pub timeout: Duration,
     pub deadline: Deadline,
+    pub recursive_loop: RecursiveLoop,
 }
 
 /// What the function is told of its wall.
@@ -40,6 +42,7 @@ pub struct Function {
     settings: Arc<Settings>,
     environments: Mutex<Vec<Arc<Environment>>>,
     invocations: AtomicU64,
+    freeze_next_start: AtomicBool,
 }
 
 impl Function {
@@ -48,16 +51,37 @@ impl Function {
             settings: Arc::new(settings),
             environments: Mutex::default(),
             invocations: AtomicU64::new(0),
+            freeze_next_start: AtomicBool::new(false),
         }
     }
 
-    /// In an idle environment, or in a new one.
+    pub(super) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    /// Whether an event of this chain is dropped instead of delivered.
+    pub(super) fn drops(&self, trace: &Trace) -> bool {
+        self.settings.recursive_loop == RecursiveLoop::Terminate && trace.is_stopped_at(self.name())
+    }
+
+    /// The next new environment is frozen in its set-up, its first invocation waiting for it, until a test thaws it.
+    pub fn freeze_next_start(&self) {
+        self.freeze_next_start.store(true, Ordering::Relaxed);
+    }
+
+    /// From outside, in an idle environment or in a new one.
     pub async fn invoke(&self, payload: Bytes) -> Result<Answer, Failure> {
+        self.invoke_in(&Trace::begun(), payload).await
+    }
+
+    /// The same in a chain that has begun.
+    pub(super) async fn invoke_in(&self, trace: &Trace, payload: Bytes) -> Result<Answer, Failure> {
         let number = self.invocations.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         let mut work = Some(Work {
             request_id: format!("{}-{number}", self.settings.name),
             payload,
+            trace: trace.invoking(self.name()),
             answer,
         });
         for environment in self.environments() {
@@ -67,7 +91,8 @@ impl Function {
             };
         }
         if let Some(work) = work {
-            let environment = Environment::start(self.settings.clone(), work).await;
+            let frozen = self.freeze_next_start.swap(false, Ordering::Relaxed);
+            let environment = Environment::start(self.settings.clone(), work, frozen).await;
             self.lock().push(environment);
         }
         answered

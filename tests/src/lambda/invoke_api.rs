@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use tokio::net::TcpListener;
 
-use super::Lambda;
+use super::{Lambda, Trace};
 
 /// Of an asynchronous invocation.
 const MAX_EVENT_BYTES: usize = 1024 * 1024;
@@ -37,15 +37,20 @@ async fn invoke(
     if serde_json::from_slice::<serde::de::IgnoredAny>(&payload).is_err() {
         return refused(400, "InvalidRequestContentException", "the payload is no JSON");
     }
+    if let Some(refusal) = lambda.refusal() {
+        return refused(refusal.status, refusal.kind, "as the test wants it");
+    }
+    let trace = headers.get("x-amzn-trace-id").and_then(|value| value.to_str().ok());
+    let trace = trace.and_then(Trace::read).unwrap_or_else(Trace::begun);
     let kind = headers.get("x-amz-invocation-type");
     if kind.is_some_and(|kind| kind == "Event") {
         if payload.len() > MAX_EVENT_BYTES {
             return refused(413, "RequestTooLargeException", "an event has at most 1 MB");
         }
-        lambda.accept(&name, payload);
+        lambda.accept(&function, payload, trace);
         return response(202, Body::empty());
     }
-    match function.invoke(payload).await {
+    match function.invoke_in(&trace, payload).await {
         Ok(answer) => response(200, answer.body),
         Err(failure) => {
             let mut response = response(200, Body::from(format!("{failure:?}")));

@@ -8,17 +8,16 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::{get, post};
-use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc};
 
 use super::answer::{self, Answer, Failure};
-use super::environment::Environment;
+use super::environment::{Environment, Invocation};
 use super::function::Deadline;
 use crate::wait::after;
 
-type Invocations = mpsc::UnboundedReceiver<(String, Bytes)>;
+type Invocations = mpsc::UnboundedReceiver<Invocation>;
 
 #[derive(Clone)]
 struct Api {
@@ -43,10 +42,11 @@ pub(super) fn serve(listener: TcpListener, environment: Arc<Environment>, invoca
 async fn next(State(api): State<Api>) -> Response {
     let environment = &api.environment;
     environment.asks_for_more();
-    let Some((request_id, payload)) = api.invocations.lock().await.recv().await else {
+    let Some(invocation) = api.invocations.lock().await.recv().await else {
         // Nobody will ever invoke it again.
         return std::future::pending().await;
     };
+    let request_id = invocation.request_id;
     environment.handed_over();
     let settings = &environment.settings;
     let wall = {
@@ -65,12 +65,9 @@ async fn next(State(api): State<Api>) -> Response {
         .header("lambda-runtime-aws-request-id", request_id)
         .header("lambda-runtime-deadline-ms", deadline)
         .header("lambda-runtime-invoked-function-arn", settings.arn())
-        .header(
-            "lambda-runtime-trace-id",
-            "Root=1-00000000-000000000000000000000000;Sampled=0",
-        )
+        .header("lambda-runtime-trace-id", invocation.trace.to_string())
         .header("content-type", "application/json")
-        .body(Body::from(payload))
+        .body(Body::from(invocation.payload))
         .expect("an invocation")
 }
 
