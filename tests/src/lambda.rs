@@ -183,7 +183,10 @@ impl Lambda {
         outcome
     }
 
+    /// By its name or its ARN, with or without a version or an alias behind it.
     fn function(&self, name: &str) -> Option<Arc<Function>> {
+        let name = name.rsplit_once(":function:").map_or(name, |(_, name)| name);
+        let name = name.split_once(':').map_or(name, |(name, _)| name);
         self.lock().functions.get(name).cloned()
     }
 

@@ -60,7 +60,11 @@ async fn assert_ran_once(deployed: &Deployment, run: &str, log: &[Value]) {
     assert!(claims >= STEPS, "{claims}");
     assert_eq!(count(log, "auto_continue"), claims - 1);
     let shown = deployed.show(run).await;
-    assert_eq!((&shown["chunk"], &shown["crashes"]), (&json!(claims), &json!(0)), "{shown}");
+    assert_eq!(
+        (&shown["chunk"], &shown["crashes"]),
+        (&json!(claims), &json!(0)),
+        "{shown}"
+    );
     assert_eq!(shown["progress"]["committed"], STEPS, "{shown}");
 }
 

@@ -20,8 +20,13 @@ use crate::heartbeat::Heartbeat;
 #[derive(Clone, Debug)]
 pub(crate) enum Closing {
     /// Excused: a chunk without progress is none of the run's own doing.
-    HandOff { reason: ContinueReason, excused: bool },
-    Park { until: Timestamp },
+    HandOff {
+        reason: ContinueReason,
+        excused: bool,
+    },
+    Park {
+        until: Timestamp,
+    },
     Finish(AgentResult),
 }
 

@@ -24,8 +24,20 @@ const BACKGROUND_MARGIN: Duration = Duration::from_secs(120);
 /// Signs dispatches.
 pub const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
+/// Where the work of a deployment's runs happens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Work {
+    #[default]
+    Background,
+    /// There is no background function: chunks are chained through the foreground.
+    Chained,
+    /// Nor is anything dispatched: the clients' requests carry their runs.
+    Inline,
+}
+
 #[derive(Clone, Debug)]
 pub struct Options {
+    pub work: Work,
     /// The programs, by name.
     pub foreground: &'static str,
     pub background: &'static str,
@@ -55,6 +67,7 @@ impl Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            work: Work::default(),
             foreground: "foreground",
             background: "background",
             background_timeout: Duration::from_secs(900),
@@ -70,8 +83,10 @@ impl Default for Options {
 pub struct Deployment {
     pub lambda: Arc<Lambda>,
     pub foreground: Arc<Function>,
+    /// Nothing names it, and so nothing invokes it, unless the work is in the background.
     pub background: Arc<Function>,
-    pub database: Embedded,
+    options: Options,
+    pub database: Arc<Embedded>,
     /// The public URL of the foreground.
     pub url: String,
     client: reqwest::Client,
@@ -84,6 +99,19 @@ impl Deployment {
         create_tables(&database.client(), &TableNames::default(), &seams)
             .await
             .expect("tables");
+        Self::on(Arc::new(database), options).await
+    }
+
+    /// Anew, on the same database.
+    pub async fn redeployed(&self, work: Work) -> Deployment {
+        let options = Options {
+            work,
+            ..self.options.clone()
+        };
+        Self::on(self.database.clone(), options).await
+    }
+
+    async fn on(database: Arc<Embedded>, options: Options) -> Deployment {
         let lambda = Lambda::start().await;
         let function = |name: &str, program_name: &str, timeout, deadline| {
             lambda.deploy(Settings {
@@ -104,6 +132,7 @@ impl Deployment {
             lambda,
             foreground,
             background,
+            options,
             database,
             url,
             client: reqwest::Client::new(),
@@ -168,7 +197,11 @@ impl Deployment {
     /// One tick of the schedule: what it did.
     pub async fn sweep(&self) -> Value {
         let event = internal_event("/_sweep", None, "").to_string();
-        let answer = self.background.invoke(event.into()).await.expect("a sweep");
+        let scheduled = match self.options.work {
+            Work::Background => &self.background,
+            Work::Chained | Work::Inline => &self.foreground,
+        };
+        let answer = scheduled.invoke(event.into()).await.expect("a sweep");
         assert_eq!(answer.status, 200);
         answer.json().await
     }
@@ -230,14 +263,17 @@ fn environment(name: &str, options: &Options, database: &Embedded, lambda: &Lamb
         ("AWS_SECRET_ACCESS_KEY", "test".into()),
         ("AWS_ENDPOINT_URL_DYNAMODB", database.endpoint()),
         ("AWS_ENDPOINT_URL_LAMBDA", lambda.endpoint().to_owned()),
-        (vars::DISPATCH.name, "lambda".into()),
-        (vars::BACKGROUND_FUNCTION.name, "background".into()),
-        (vars::DISPATCH_SECRET.name, SECRET.into()),
         (vars::IDENTITY.name, "none".into()),
         (vars::LEASE.name, seconds(timing.lease)),
         (vars::BEAT.name, seconds(timing.beat)),
         (vars::REDISPATCH_AFTER.name, seconds(timing.redispatch_after)),
     ];
+    let secret = (vars::DISPATCH_SECRET.name, SECRET.into());
+    variables.extend(match options.work {
+        Work::Background => vec![(vars::BACKGROUND_FUNCTION.name, "background".into()), secret],
+        Work::Chained => vec![(vars::DISPATCH.name, "lambda".into()), secret],
+        Work::Inline => Vec::new(),
+    });
     variables.extend(options.variables.iter().cloned());
     if name == "background" {
         variables.extend(options.background_variables.iter().cloned());
