@@ -135,15 +135,15 @@ async fn r20_a_worker_that_hangs_before_its_claim_is_replaced_and_changes_nothin
         deployed
             .logged_with_sweeps(&run, "another delivery is at work", has_started)
             .await;
-        let why = match thaw_during_the_run {
-            true => "held",
-            false => {
-                deployed.logged(&run, "the run ends", has_ended).await;
-                "ended"
-            }
-        };
+        if !thaw_during_the_run {
+            deployed.logged(&run, "the run ends", has_ended).await;
+        }
         hangs.thaw();
-        assert_eq!(said(&deployed, 0).await, json!({ "claimed": false, "why": why }));
+        let late = said(&deployed, 0).await;
+        assert_eq!(late["claimed"], false, "{late}");
+        // On a slow machine the run may be over before the thawed process has asked.
+        let why = late["why"].as_str().unwrap();
+        assert!(why == "ended" || thaw_during_the_run && why == "held", "{late}");
         deployed.logged(&run, "the run ends", has_ended).await;
         assert_one_executor(&deployed, &run, 3).await;
     }
