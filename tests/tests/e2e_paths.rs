@@ -81,9 +81,18 @@ async fn e13_without_a_base_path_there_is_one_route_too() {
         let (status, shown) = asked(&deployed, &request("GET", &path, "$default", &Value::Null)).await;
         assert_eq!((status, &shown["runId"]), (200, &json!(run)), "{path}");
     }
-    let path = format!("/prod/api/v1/runs/{run}");
-    let (status, _) = asked(&deployed, &request("GET", &path, "$default", &Value::Null)).await;
-    assert_eq!(status, 404);
+    // A stage that the event names is a gateway's; anything else in front is no path of ours.
+    for (before, stage, expected) in [
+        ("", "prod", 200),
+        ("/prod", "prod", 200),
+        ("/prod/prod", "prod", 200),
+        ("/prod", "$default", 404),
+        ("/other", "prod", 404),
+    ] {
+        let path = format!("{before}/api/v1/runs/{run}");
+        let (status, _) = asked(&deployed, &request("GET", &path, stage, &Value::Null)).await;
+        assert_eq!(status, expected, "{path} {stage}");
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::env_vars as vars;
 use outlast_core::time_budget::HostKind;
 use outlast_engine::dispatch::{Dispatcher, Dispatching};
-use outlast_http::{Api, InternalAccess, Invocation};
+use outlast_http::{Api, InternalAccess, Invocation, base_path};
 use tower::ServiceBuilder;
 
 use crate::aws::Clients;
@@ -111,10 +111,19 @@ fn mark(mut request: Request, own_name: &OwnName) -> Request {
         own_name.set(&context.invoked_function_arn);
     }
     let deadline = context.map(|context| Timestamp::from_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX)));
-    let internal = match extensions.get::<RequestContext>() {
-        Some(RequestContext::ApiGatewayV2(context)) => context.domain_name.as_deref() == Some(INTERNAL_DOMAIN),
-        _ => false,
+    let gateway = match extensions.get::<RequestContext>() {
+        Some(RequestContext::ApiGatewayV2(context)) => Some(context),
+        _ => None,
     };
+    let internal = gateway.is_some_and(|gateway| gateway.domain_name.as_deref() == Some(INTERNAL_DOMAIN));
+    // Lambda's HTTP library puts the stage in front of what the event says.
+    let stage = gateway
+        .and_then(|gateway| gateway.stage.as_deref())
+        .filter(|stage| *stage != "$default");
+    let without_stage = stage.and_then(|stage| base_path::stripped(request.uri(), &format!("/{stage}")));
+    if let Some(uri) = without_stage {
+        *request.uri_mut() = uri;
+    }
     request.extensions_mut().insert(Invocation { deadline, internal });
     request
 }
