@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use outlast_core::Timestamp;
-use outlast_core::dispatch_token::DispatchKeys;
+use outlast_core::dispatch_token::{DispatchKeys, Purpose};
 use outlast_core::env_vars as vars;
 use outlast_engine::dispatch::TOKEN_HEADER;
 use outlast_tests::lambda::Failure;
@@ -115,7 +115,7 @@ async fn r40_a_token_of_a_clock_that_is_two_seconds_ahead_is_taken() {
     let (_, event) = held_back(&deployed).await;
     let keys = DispatchKeys::new(SECRET.to_owned().into(), None).unwrap();
     let body = event["body"].as_str().unwrap().as_bytes();
-    let token = keys.sign(body, now() + Duration::from_secs(2));
+    let token = keys.sign(Purpose::Dispatch, body, now() + Duration::from_secs(2));
     let (status, said) = invoked(&deployed, &with_token(&event, &token)).await;
     assert_eq!((status, &said["claimed"]), (200, &json!(true)), "{said}");
 }
