@@ -1,5 +1,15 @@
-//! The splitter.
+use std::process::ExitCode;
 
-fn main() -> anyhow::Result<()> {
-    anyhow::bail!("not built yet")
+use clap::Parser as _;
+use deploy_builder::args::Cli;
+use deploy_builder::exit_code;
+
+fn main() -> ExitCode {
+    match Cli::parse().execute() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("deploy-builder: {error:#}");
+            exit_code(&error)
+        }
+    }
 }
