@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use crate::fixture::{Fixture, foreground, package, ran, two_apps};
 
@@ -27,12 +28,13 @@ fn a_package_at_a_time_and_locked() {
 #[test]
 fn no_path_of_this_machine_gets_in() {
     let fixture = Fixture::new(&[foreground()]);
+    let home = fixture.path("a home");
     let own = [
         ("RUSTFLAGS", "-C target-cpu=native"),
         ("CARGO_ENCODED_RUSTFLAGS", "-Copt-level=0"),
         ("CARGO_PROFILE_RELEASE_PANIC", "abort"),
         ("CARGO_LAMBDA_COMPILER", "cross"),
-        ("CARGO_HOME", "/nowhere/home"),
+        ("CARGO_HOME", home.to_str().unwrap()),
     ];
     fixture.built_with(None, &own);
     let environment = environment(&fixture, "foreground");
@@ -46,7 +48,7 @@ fn no_path_of_this_machine_gets_in() {
     for (from, to) in [
         (format!("{root}"), "/workspace"),
         (format!("{root}/target"), "/target"),
-        (String::from("/nowhere/home"), "/cargo"),
+        (home.display().to_string(), "/cargo"),
     ] {
         let flag = format!("--remap-path-prefix={from}={to}");
         assert!(flags.contains(&flag.as_str()), "{flag}: {flags:#?}");
@@ -69,11 +71,11 @@ fn for_arm64() {
     let mut folders = std::env::split_paths(&path).map(|folder| folder.join("rustc"));
     let rustc = folders.find(|file| file.is_file()).unwrap();
     fixture.stub("rustc");
-    let build = |libraries: &str| {
+    let build = |libraries: &Path| {
         let mut command = fixture.command(&["--out", "../out", "--arch", "arm64"]);
         ran(command.env("STUB_LIBRARIES", libraries).env("STUB_RUSTC", &rustc))
     };
-    let missing = build("/nowhere");
+    let missing = build(&fixture.path("not there"));
     assert_eq!(missing.code, Some(1));
     assert!(
         missing.stderr.contains("rustup target add aarch64-unknown-linux-gnu"),
@@ -82,7 +84,7 @@ fn for_arm64() {
     );
     assert!(fixture.calls().is_empty());
 
-    let there = build("/");
+    let there = build(&fixture.path("ws"));
     assert_eq!(there.code, Some(0), "{}", there.stderr);
     assert_eq!(
         fixture.calls(),
