@@ -12,11 +12,9 @@ Exit codes:
   1  something is wrong: with the workspace, a tool, the build or the output
   2  the command line or the flag is wrong; nothing was done";
 
-/// Build an app's functions for AWS Lambda, and pack them for deployment.
-///
-/// Each app gets a foreground function, and a background function too where DURABLE_BACKGROUND=1 is set.
+/// Build the functions of apps for AWS Lambda, and pack them for deployment
 #[derive(Debug, Parser)]
-#[command(name = "deploy-builder", version, after_help = HELP)]
+#[command(name = "deploy-builder", version, after_help = after_help())]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -25,6 +23,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Build and pack; or only say what would ship; or judge what was built
+    #[command(after_help = after_help())]
     Build(Build),
 }
 
@@ -53,6 +52,19 @@ pub struct What {
     /// Check that this output is as it was built
     #[arg(long, value_name = "DIR")]
     pub verify: Option<PathBuf>,
+}
+
+/// What is wrong is the call, not what it was about.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct WrongCall(pub String);
+
+fn after_help() -> String {
+    #[cfg(feature = "split")]
+    let of_flag = crate::split::HELP;
+    #[cfg(not(feature = "split"))]
+    let of_flag = "";
+    format!("{of_flag}{HELP}")
 }
 
 #[cfg(test)]

@@ -19,10 +19,11 @@ const IGNORED: [&str; 2] = ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    #[error("{output}\n`{package}` doesn't build ({status}): what cargo said is above. Nothing was written")]
+    #[error("`{package}` doesn't build ({status}): what cargo said is above. Nothing was written")]
     Failed {
         package: String,
         status: ExitStatus,
+        /// All that cargo said.
         output: String,
     },
     #[error("{what} ({path})")]

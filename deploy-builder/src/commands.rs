@@ -1,11 +1,12 @@
 //! What each way of calling it does.
 
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
 
 use crate::args::{Build, Cli, Command};
-use crate::build::{self, Builder};
+use crate::build::{self, BuildError, Builder};
 use crate::manifest::{self, Manifest, Packed};
 use crate::metadata::{self, Workspace};
 use crate::plan::{Function, Role, plan};
@@ -19,14 +20,18 @@ impl Cli {
         if let Some(folder) = &build.what.verify {
             let manifest = verify::verify(folder, roles)?;
             let count = manifest.functions.len();
-            println!("{} is as it was built: {}", folder.display(), functions(count));
+            say(&format!(
+                "{} is as it was built: {}",
+                folder.display(),
+                functions(count)
+            ));
             return Ok(());
         }
         let (workspace, planned) = planned(&build, roles)?;
         match &build.what.out {
             Some(folder) => build_into(folder, &workspace, planned),
             None => {
-                println!("{}", table::shown(&planned));
+                say(&table::shown(&planned));
                 Ok(())
             }
         }
@@ -36,7 +41,7 @@ impl Cli {
 /// The roles that make a deployment, as whoever builds asks for them.
 fn roles() -> anyhow::Result<&'static [Role]> {
     #[cfg(feature = "split")]
-    let roles = crate::split::roles()?;
+    let roles = crate::split::roles().map_err(|wrong| crate::args::WrongCall(wrong.to_string()))?;
     #[cfg(not(feature = "split"))]
     let roles = &[Role::Foreground];
     Ok(roles)
@@ -69,8 +74,9 @@ fn build_into(folder: &Path, workspace: &Workspace, planned: Vec<Function>) -> a
     let (mut packed, mut contents) = (Vec::new(), Vec::new());
     for function in planned {
         progress.begin(&function.name);
-        let program = builder.build(&function, &mut progress)?;
-        progress.end(&function.name);
+        let program = builder.build(&function, &mut progress);
+        progress.end();
+        let program = program.inspect_err(said_by_cargo)?;
         let zip = pack::pack(&program).with_context(|| format!("{} can't be packed", function.file))?;
         contents.push((function.file.clone(), zip));
         packed.push(Packed::new(function, &contents[contents.len() - 1].1));
@@ -79,9 +85,21 @@ fn build_into(folder: &Path, workspace: &Workspace, planned: Vec<Function>) -> a
     contents.push((manifest::FILE.to_owned(), manifest.to_json()?.into_bytes()));
     output::write(folder, &contents)?;
     for (name, bytes) in &contents {
-        println!("{:>9} bytes  {}", bytes.len(), folder.join(name).display());
+        say(&format!("{:>9} bytes  {}", bytes.len(), folder.join(name).display()));
     }
     Ok(())
+}
+
+/// A build's output is kept while it goes on, and matters if it failed.
+fn said_by_cargo(error: &BuildError) {
+    if let BuildError::Failed { output, .. } = error {
+        eprint!("{output}");
+    }
+}
+
+/// A reader that has gone is no reason to panic.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 fn functions(count: usize) -> String {

@@ -40,10 +40,5 @@ use std::process::ExitCode;
 
 /// 2 for what is wrong with the call itself (clap's own code for it), 1 for everything else.
 pub fn exit_code(error: &anyhow::Error) -> ExitCode {
-    #[cfg(feature = "split")]
-    if error.is::<split::WrongFlag>() {
-        return ExitCode::from(2);
-    }
-    let _ = error;
-    ExitCode::FAILURE
+    ExitCode::from(if error.is::<args::WrongCall>() { 2 } else { 1 })
 }

@@ -68,19 +68,11 @@ impl Progress {
         }
     }
 
-    pub fn end(&mut self, package: &str) {
-        if let Shown::Spinner(spinner) = &self.shown {
-            spinner.finish_and_clear();
-        }
-        eprintln!("built {package} in {} s", self.began.elapsed().as_secs());
-    }
-}
-
-impl Drop for Progress {
     /// What is printed next must not be drawn over.
-    fn drop(&mut self) {
-        if let Shown::Spinner(spinner) = &self.shown {
-            spinner.finish_and_clear();
+    pub fn end(&mut self) {
+        match &self.shown {
+            Shown::Spinner(spinner) => spinner.finish_and_clear(),
+            Shown::Lines { .. } => eprintln!("  took {} s", self.began.elapsed().as_secs()),
         }
     }
 }

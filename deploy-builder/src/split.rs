@@ -8,6 +8,13 @@ use crate::plan::Role;
 /// The variable, in the environment of the builder.
 pub const FLAG: &str = "DURABLE_BACKGROUND";
 
+pub const HELP: &str = "\
+Environment:
+  DURABLE_BACKGROUND  `1`, `true`, `on` or `yes`: each app gets a background function too.
+                      `0`, `false`, `off`, `no`, empty or not set: it doesn't
+
+";
+
 const OFF: [&str; 4] = ["0", "false", "off", "no"];
 const ON: [&str; 4] = ["1", "true", "on", "yes"];
 
@@ -76,7 +83,14 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
+    #[test]
+    fn the_help_names_the_flag_and_every_spelling() {
+        for word in OFF.iter().chain(&ON) {
+            assert!(HELP.contains(&format!("`{word}`")), "{word}");
+        }
+        assert!(HELP.contains(FLAG));
+    }
+
     #[test]
     fn what_is_no_text_is_no_answer() {
         use std::os::unix::ffi::OsStrExt as _;
