@@ -12,10 +12,12 @@ use crate::plan::{Arch, BOOTSTRAP, Function};
 use crate::progress::Progress;
 use crate::tools::Tools;
 
-/// Variables of whoever calls that would change what is built: settings of cargo-lambda, and of the release profile.
+/// Settings of whoever calls that would change what is built: of cargo-lambda, and of the release profile.
 const CLEARED: [&str; 2] = ["CARGO_LAMBDA_", "CARGO_PROFILE_"];
-/// Cargo doesn't read them beside the flags that are given here.
-const IGNORED: [&str; 2] = ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"];
+/// So would these.
+const INCREMENTAL: [&str; 2] = ["CARGO_INCREMENTAL", "CARGO_BUILD_INCREMENTAL"];
+/// And flags: a deployment's are always the same.
+const FLAGS: [&str; 4] = ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS", "CFLAGS", "CXXFLAGS"];
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -99,8 +101,7 @@ impl Builder<'_> {
             .current_dir(&self.workspace.root)
             .stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
-            let cleared = |name: &str| CLEARED.iter().any(|start| name.starts_with(start)) || IGNORED.contains(&name);
-            if name.to_str().is_some_and(cleared) {
+            if name.to_str().is_some_and(changes_what_is_built) {
                 command.env_remove(name);
             }
         }
@@ -111,10 +112,16 @@ impl Builder<'_> {
     }
 }
 
-/// The variables of this process that a build doesn't heed: whoever set them should know.
+fn changes_what_is_built(variable: &str) -> bool {
+    CLEARED.iter().any(|start| variable.starts_with(start))
+        || INCREMENTAL.contains(&variable)
+        || FLAGS.contains(&variable)
+}
+
+/// The flags of this process that a build doesn't heed: whoever set them should know.
 pub fn ignored() -> Vec<&'static str> {
     let set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    IGNORED.into_iter().chain([flags::VARIABLE]).filter(set).collect()
+    FLAGS.into_iter().chain([flags::VARIABLE]).filter(set).collect()
 }
 
 /// The folder is by binary, not by processor: what lies there may be for another one.

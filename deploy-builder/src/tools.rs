@@ -75,8 +75,9 @@ fn is_program(file: &Path) -> bool {
 
 /// Where cargo-lambda looks.
 fn has_zig() -> bool {
+    let named = std::env::var_os("CARGO_ZIGBUILD_ZIG_PATH").is_some_and(|zig| is_program(Path::new(&zig)));
     let python = std::env::var_os("CARGO_ZIGBUILD_PYTHON_PATH").unwrap_or_else(|| "python3".into());
-    on_path("zig").is_some() || succeeds(&python, &["-m", "ziglang", "version"])
+    named || on_path("zig").is_some() || succeeds(&python, &["-m", "ziglang", "version"])
 }
 
 fn succeeds(program: &OsStr, args: &[&str]) -> bool {

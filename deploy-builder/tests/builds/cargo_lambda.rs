@@ -32,13 +32,16 @@ fn no_path_of_this_machine_gets_in() {
     let own = [
         ("RUSTFLAGS", "-C target-cpu=native"),
         ("CARGO_ENCODED_RUSTFLAGS", "-Copt-level=0"),
+        ("CFLAGS", "-g"),
+        ("CARGO_INCREMENTAL", "1"),
         ("CARGO_PROFILE_RELEASE_PANIC", "abort"),
         ("CARGO_LAMBDA_COMPILER", "cross"),
         ("CARGO_HOME", home.to_str().unwrap()),
     ];
     fixture.built_with(None, &own);
     let environment = environment(&fixture, "foreground");
-    for cleared in ["RUSTFLAGS", "CARGO_PROFILE_RELEASE_PANIC", "CARGO_LAMBDA_COMPILER"] {
+    let cleared = own.iter().map(|(name, _)| *name);
+    for cleared in cleared.filter(|name| !["CARGO_ENCODED_RUSTFLAGS", "CARGO_HOME"].contains(name)) {
         assert_eq!(environment.get(cleared), None, "{cleared}");
     }
     let flags: Vec<_> = environment["CARGO_ENCODED_RUSTFLAGS"].split('\x1f').collect();

@@ -168,6 +168,7 @@ impl Fixture {
         let mut command = self.command(args);
         command.env("PATH", &self.stubs).env("CARGO_HOME", self.path("no-home"));
         command.env("CARGO_ZIGBUILD_PYTHON_PATH", self.path("no-python"));
+        command.env_remove("CARGO_ZIGBUILD_ZIG_PATH");
         command
     }
 
