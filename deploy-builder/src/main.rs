@@ -8,7 +8,8 @@ fn main() -> ExitCode {
     match Cli::parse().execute() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("deploy-builder: {error:#}");
+            // What cargo says ends in a line break.
+            eprintln!("deploy-builder: {}", format!("{error:#}").trim_end());
             exit_code(&error)
         }
     }

@@ -21,7 +21,7 @@ const ON: [&str; 4] = ["1", "true", "on", "yes"];
 /// The flag is neither on nor off: nothing is guessed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{FLAG} is {value:?}: it is on as `{}`, and off as `{}`, empty or not set",
+    "{FLAG} is {value:?}, which is neither on nor off: on is `{}`; off is `{}`, empty or not set",
     ON.join("`, `"),
     OFF.join("`, `")
 )]
