@@ -58,7 +58,12 @@ pub fn read(manifest: Option<&Path>, roles: &[Role]) -> Result<Workspace, Metada
     if let Some(manifest) = manifest {
         ask.manifest_path(manifest);
     }
-    Ok(workspace(&ask.exec()?, roles)?)
+    let mut workspace = workspace(&ask.exec()?, roles)?;
+    // Behind a link: what is built there sees where the link leads.
+    if let Ok(root) = std::fs::canonicalize(&workspace.root) {
+        workspace.root = root;
+    }
+    Ok(workspace)
 }
 
 fn workspace(metadata: &Metadata, roles: &[Role]) -> Result<Workspace, Problems> {

@@ -109,9 +109,10 @@ fn the_binary_may_be_called_otherwise_than_its_package() {
 }
 
 #[test]
-fn a_workspace_elsewhere_is_named_by_its_manifest() {
+fn a_workspace_elsewhere_or_behind_a_link_is_named_by_its_manifest() {
     let fixture = Fixture::new(&[foreground()]);
-    let manifest = fixture.path("ws/Cargo.toml");
+    std::os::unix::fs::symlink(fixture.path("ws"), fixture.path("link")).unwrap();
+    let manifest = fixture.path("link/Cargo.toml");
     let out = fixture.path("out");
     let args = [
         "--out",
@@ -122,4 +123,8 @@ fn a_workspace_elsewhere_is_named_by_its_manifest() {
     let ran = ran(fixture.command(&args).current_dir("/"));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(out.join("foreground.zip").exists());
+    let root = fs::canonicalize(fixture.path("ws")).unwrap();
+    let flag = format!("--remap-path-prefix={}=/workspace", root.display());
+    let environment = environment(&fixture, "foreground");
+    assert!(environment["CARGO_ENCODED_RUSTFLAGS"].contains(&flag), "{flag}");
 }
