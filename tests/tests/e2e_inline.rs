@@ -206,5 +206,5 @@ async fn a_background_function_that_nothing_is_dispatched_to_does_not_start() {
         .expect("it can't start");
     assert!(format!("{failure:?}").contains("Exited"), "{failure:?}");
     let said = deployed.background.lines().join("\n");
-    assert!(said.contains(vars::BACKGROUND_FUNCTION.name), "{said}");
+    assert!(said.contains(vars::DISPATCH.name), "{said}");
 }

@@ -41,10 +41,11 @@ pub async fn serve(app: App, host: Host) -> anyhow::Result<()> {
             "the soft cap can only be lowered; its ceiling counts"
         );
     }
-    if host.kind() == HostKind::Background && settings.dispatch.to() != Some(HostKind::Background) {
-        let (function, url) = (vars::BACKGROUND_FUNCTION.name, vars::BACKGROUND_URL.name);
+    if host.kind() == HostKind::Background && settings.dispatch.to(host.kind()) != Some(HostKind::Background) {
+        let (dispatch, url) = (vars::DISPATCH.name, vars::BACKGROUND_URL.name);
         bail!(
-            "this is the background function, and nothing is dispatched to it: set {function}, or under `http` {url}"
+            "this is the background function, and nothing is dispatched to it: set {dispatch} to `lambda`, or to `http` \
+             with {url}"
         );
     }
     let own_name = OwnName::default();
@@ -61,7 +62,7 @@ pub async fn serve(app: App, host: Host) -> anyhow::Result<()> {
 async fn router(app: App, host: Host, settings: Settings, own_name: OwnName) -> axum::Router {
     let clients = Clients::from_env(settings.timing).await;
     let base_path = &settings.base_path;
-    let to = settings.dispatch.to();
+    let to = settings.dispatch.to(host.kind());
     let (dispatch, internal): (Option<(Arc<dyn Dispatcher>, DispatchKeys)>, _) = match settings.dispatch {
         Dispatch::None => (None, InternalAccess::MarkedOnly),
         Dispatch::Lambda { background, keys } => {
