@@ -40,11 +40,11 @@ impl<E: Into<EngineError>> From<E> for CannotAppend {
     }
 }
 
-/// What became of a `step.started`.
+/// What became of an event that somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Started {
+pub(crate) enum Logged {
     Landed,
-    /// A stop or a pause came first: it is not in the log and will not be.
+    /// Of a `step.started`: a stop or a pause came first. It is not in the log and will not be.
     Forbidden,
 }
 
@@ -58,6 +58,8 @@ pub(crate) struct Journal {
     wake: Notify,
     /// Pages of others were read.
     news: Notify,
+    /// The log has more than before, whoever wrote it.
+    grown: Notify,
 }
 
 struct State {
@@ -73,12 +75,18 @@ struct State {
 
 struct Draft {
     body: EventBody,
-    started: Option<oneshot::Sender<Started>>,
+    logged: Option<oneshot::Sender<Logged>>,
+}
+
+impl Draft {
+    fn is_start(&self) -> bool {
+        matches!(self.body, EventBody::StepStarted { .. })
+    }
 }
 
 struct InFlight {
     page: Arc<Page>,
-    started: Vec<Option<oneshot::Sender<Started>>>,
+    logged: Vec<Option<oneshot::Sender<Logged>>>,
 }
 
 impl Journal {
@@ -99,6 +107,7 @@ impl Journal {
             state: Mutex::new(state),
             wake: Notify::new(),
             news: Notify::new(),
+            grown: Notify::new(),
         }
     }
 
@@ -126,20 +135,21 @@ impl Journal {
 
     /// Accepts an event in order; it is durable before the next body, and within [`PAGE_FLUSH_AFTER`].
     pub(crate) fn accept(&self, body: EventBody) {
-        self.push(Draft { body, started: None }, false);
+        self.push(Draft { body, logged: None }, false);
     }
 
-    /// Asks for a body to be let begin: it may when this says [`Started::Landed`].
-    pub(crate) fn start(&self, body: EventBody) -> oneshot::Receiver<Started> {
+    /// The same, at once and for somebody who waits until it is durable. A body that asks to begin by it may when this says
+    /// [`Logged::Landed`].
+    pub(crate) fn log(&self, body: EventBody) -> oneshot::Receiver<Logged> {
         let (sender, receiver) = oneshot::channel();
-        self.push(
-            Draft {
-                body,
-                started: Some(sender),
-            },
-            true,
-        );
+        let logged = Some(sender);
+        self.push(Draft { body, logged }, true);
         receiver
+    }
+
+    /// Resolves when the log has grown, by whomever, after this was called.
+    pub(crate) fn grown(&self) -> tokio::sync::futures::Notified<'_> {
+        self.grown.notified()
     }
 
     fn push(&self, draft: Draft, urgent: bool) {
@@ -201,7 +211,7 @@ impl Journal {
     /// Takes back what asked to begin and hasn't: the chunk ends.
     pub(crate) fn withdraw_unstarted(&self) {
         let mut state = self.lock();
-        state.pending.retain(|draft| draft.started.is_none());
+        state.pending.retain(|draft| !draft.is_start());
     }
 
     /// Reads what others have appended, without writing.
@@ -213,6 +223,7 @@ impl Journal {
     /// A page of the holder's own that landed by another way: in a transaction with the row.
     pub(crate) fn landed_with_row(&self, page: &Page) -> Result<(), CannotAppend> {
         self.lock().fold.page(page)?;
+        self.grown.notify_waiters();
         self.engine.hints.grew(&self.run.id, page.last_seq());
         Ok(())
     }
@@ -251,19 +262,20 @@ impl Journal {
     }
 
     /// Makes the page behind what is folded. A `started` that what was folded forbids is dropped, however early it asked:
-    /// the chunk may not have heard of the stop that this journal has read.
+    /// the chunk may not have heard of the stop that this journal has read. So is one that nobody waits for any more.
     fn set_in_flight(&self, state: &mut State, drafts: impl Iterator<Item = Draft>) {
         let forbidden = state.fold.stop_requested || state.fold.paused;
         let mut bodies = Vec::new();
-        let mut started = Vec::new();
+        let mut logged = Vec::new();
         for draft in drafts {
-            match draft.started {
-                Some(refused) if forbidden => {
-                    let _ = refused.send(Started::Forbidden);
+            let is_start = draft.is_start();
+            match draft.logged {
+                Some(refused) if is_start && (forbidden || refused.is_closed()) => {
+                    let _ = refused.send(Logged::Forbidden);
                 }
-                asked => {
+                waiting => {
                     bodies.push(draft.body);
-                    started.push(asked);
+                    logged.push(waiting);
                 }
             }
         }
@@ -283,7 +295,7 @@ impl Journal {
         };
         state.in_flight = Some(InFlight {
             page: Arc::new(page),
-            started,
+            logged,
         });
     }
 
@@ -321,9 +333,10 @@ impl Journal {
             return Ok(());
         };
         state.fold.page(&flight.page)?;
-        for started in flight.started.into_iter().flatten() {
-            let _ = started.send(Started::Landed);
+        for logged in flight.logged.into_iter().flatten() {
+            let _ = logged.send(Logged::Landed);
         }
+        self.grown.notify_waiters();
         self.lease.set_totals(state.fold.totals);
         let is_full = state.fold.log_bytes > MAX_LOG_BYTES;
         drop(state);
@@ -347,6 +360,7 @@ impl Journal {
                 state.fold.page(page)?;
             }
             if !slice.pages.is_empty() {
+                self.grown.notify_waiters();
                 self.news.notify_one();
             }
             if state.fold.fences(self.run.epoch) {
@@ -364,8 +378,8 @@ impl Journal {
         let Some(flight) = state.in_flight.take() else { return };
         let bodies = flight.page.events.iter().map(|event| event.body.clone());
         let drafts = bodies
-            .zip(flight.started)
-            .map(|(body, started)| Draft { body, started });
+            .zip(flight.logged)
+            .map(|(body, logged)| Draft { body, logged });
         self.set_in_flight(&mut state, drafts);
     }
 

@@ -181,13 +181,12 @@ pub(crate) fn logged(log: &Log) -> Option<EventBody> {
         Log::Paused => Some(EventBody::RunPaused),
         Log::Resumed => Some(EventBody::RunResumed),
         Log::StopRequested => Some(EventBody::StopRequested),
-        Log::Parked(until) => Some(EventBody::RunParked { until }),
-        // The holder's hand-off lists what it cut off; answers carry their value; an ending is counted.
-        Log::AutoContinue(_) | Log::AnswerRecorded | Log::Ended(_) | Log::Nothing | Log::Claimed => None,
+                // The holder's hand-off lists what it cut off, its park what it waits for; answers carry their value; an ending is counted.
+        Log::AutoContinue(_) | Log::Parked(_) | Log::AnswerRecorded | Log::Ended(_) | Log::Nothing | Log::Claimed => None,
     }
 }
 
-fn control_page(run: &Run, tail: Tail, totals: Totals, bodies: Vec<EventBody>, now: Timestamp) -> Page {
+pub(crate) fn control_page(run: &Run, tail: Tail, totals: Totals, bodies: Vec<EventBody>, now: Timestamp) -> Page {
     Page {
         run_id: run.id.clone(),
         epoch: run.epoch,
