@@ -8,6 +8,7 @@
 //! - [`reader`]: a reader that reconnects
 //! - [`requests`]: counts what really goes out to DynamoDB
 //! - [`rig`]: an engine with everything around it in one process
+//! - [`scripted`]: an agent whose code is a test's
 //! - [`wait`]: waiting for a condition instead of sleeping
 
 pub mod counting;
@@ -18,4 +19,5 @@ pub mod lambda;
 pub mod reader;
 pub mod requests;
 pub mod rig;
+pub mod scripted;
 pub mod wait;

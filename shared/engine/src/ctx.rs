@@ -79,7 +79,8 @@ impl Ctx {
     /// Declares N: the steps that must be committed for the run to be `completed`. Declared again, it must be the same.
     /// The keys may have 4 MB in all, as JSON.
     pub async fn plan<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> Result<(), StepError> {
-        self.plan_paths(keys.into_iter().map(|key| [key])).await
+        let keys = keys.into_iter().map(|key| self.key([key])).collect();
+        self.declare(keys).await
     }
 
     /// The same for steps in the branches of a [`Ctx::parallel`] or a [`Ctx::map`]: each is its path, from the key of that call over
@@ -88,10 +89,12 @@ impl Ctx {
     where
         P: IntoIterator<Item: AsRef<str>>,
     {
-        let keys = paths
-            .into_iter()
-            .map(|path| self.key(path))
-            .collect::<Result<Vec<_>, _>>()?;
+        let keys = paths.into_iter().map(|path| self.key(path)).collect();
+        self.declare(keys).await
+    }
+
+    async fn declare(&self, keys: Result<Vec<StepKey>, StepError>) -> Result<(), StepError> {
+        let keys = keys?;
         let declared = Payload::of(&keys).map_err(|error| StepError::BadKey {
             problem: error.to_string(),
         })?;
