@@ -32,7 +32,7 @@ const FLATTENED: [(&str, &str, &[&str]); 4] = [
 ];
 
 pub(crate) fn run_key(id: &RunId) -> Result<Key, StoreError> {
-    Ok(row(format!("{RUN}{}", part("run", id.as_str())?)))
+    Ok(row(run_partition(id)?))
 }
 
 /// A question's answer: the first that is stored is the answer.
@@ -46,8 +46,15 @@ pub(crate) fn evidence_key(id: &RunId, key: &StepKey, write_id: &WriteId) -> Res
 }
 
 fn beside_run(id: &RunId, sk: String) -> Result<Key, StoreError> {
-    let pk = format!("{RUN}{}", part("run", id.as_str())?);
-    Ok(Key::Row { pk, sk })
+    Ok(Key::Row {
+        pk: run_partition(id)?,
+        sk,
+    })
+}
+
+/// A run's row and what stands beside it.
+fn run_partition(id: &RunId) -> Result<String, StoreError> {
+    Ok(format!("{RUN}{}", part("run", id.as_str())?))
 }
 
 pub(crate) fn thread_key(owner: &Owner, thread: &ThreadKey) -> Result<Key, StoreError> {
