@@ -76,7 +76,11 @@ pub async fn nap(ctx: &Ctx, key: &str, ms: u64) -> Result<u64, StepError> {
 pub async fn swept_until(rig: &Rig, run: &RunId, status: Status, every: Duration, most: Duration) {
     let mut passed = Duration::ZERO;
     while rig.row(run).await.status != status {
-        assert!(passed < most, "not {status:?} within {most:?}: {:#?}", rig.log(run).await);
+        assert!(
+            passed < most,
+            "not {status:?} within {most:?}: {:#?}",
+            rig.log(run).await
+        );
         crate::wait::after(every).await;
         passed += every;
         sweep(&rig.engine).await.expect("a pass");

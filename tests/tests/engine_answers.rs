@@ -140,7 +140,9 @@ async fn without_an_answer_in_time_it_is_the_default_or_an_error() {
 /// Late answers that were kept.
 fn kept(table: &MemoryTable) -> usize {
     let requests = table.requests();
-    let kept = requests.iter().filter(|request| request.is_write() && request.names("/evidence#"));
+    let kept = requests
+        .iter()
+        .filter(|request| request.is_write() && request.names("/evidence#"));
     kept.count()
 }
 
@@ -156,16 +158,18 @@ async fn the_first_answer_is_the_answer_and_later_ones_are_kept() {
     let rig = Rig::new(options);
     let run = start(&rig).await;
     parked(&rig, &run).await;
-    let (one, other) = tokio::join!(
-        answered(&rig, &run, "a", json!(1)),
-        answered(&rig, &run, "a", json!(2)),
-    );
+    let (one, other) = tokio::join!(answered(&rig, &run, "a", json!(1)), answered(&rig, &run, "a", json!(2)),);
     assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
     let first = if one.is_ok() { 1 } else { 2 };
     let late = answered(&rig, &run, "a", json!(3)).await;
     assert_eq!(late, Err(NotAnswered::Settled { key: StepKey::new("a") }));
     assert_eq!(kept(&table), 2);
-    let stored = rig.store.stored_answer(&run, &StepKey::new("a")).await.unwrap().unwrap();
+    let stored = rig
+        .store
+        .stored_answer(&run, &StepKey::new("a"))
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(stored.value, Some(payload(&first)));
     // It was not parked for that one.
     assert_eq!(rig.row(&run).await.status, Status::Waiting);
@@ -180,7 +184,9 @@ async fn the_first_answer_is_the_answer_and_later_ones_are_kept() {
 #[tokio::test(start_paused = true)]
 async fn what_is_no_answer_settles_nothing() {
     let (options, _) = asks(Ask {
-        schema: Some(json!({ "type": "object", "required": ["amount"], "properties": { "amount": { "maximum": 10 } } })),
+        schema: Some(
+            json!({ "type": "object", "required": ["amount"], "properties": { "amount": { "maximum": 10 } } }),
+        ),
         ..Ask::default()
     });
     let rig = Rig::new(options);
@@ -299,7 +305,10 @@ async fn a_holder_at_work_learns_of_the_answer_with_its_next_page() {
     until_logged(&rig, &run, "step.started s3").await;
     answered(&rig, &run, "ok?", json!(1)).await.unwrap();
     let ended = rig.ended(&run).await;
-    assert_eq!((value_of(&ended), ended.run.counters.chunks), (json!({ "value": 1 }), 1));
+    assert_eq!(
+        (value_of(&ended), ended.run.counters.chunks),
+        (json!({ "value": 1 }), 1)
+    );
     assert_eq!(settlements(&rig.log(&run).await), 1);
 }
 
@@ -390,7 +399,10 @@ async fn an_answer_that_only_the_row_has_is_in_the_log_when_the_run_is_ended_fro
     let ended = stop(&rig.engine, &rig.owner, &run, true).await.unwrap();
     assert_eq!((ended.status, ended.answer_unlogged), (Status::Cancelled, None));
     let log = story(&rig.log(&run).await);
-    assert_eq!(log[log.len() - 3..], ["answer.recorded ok%3F", "stop.requested", "run.cancelled"]);
+    assert_eq!(
+        log[log.len() - 3..],
+        ["answer.recorded ok%3F", "stop.requested", "run.cancelled"]
+    );
 }
 
 /// An answer that was taken is not undone by the clock.
@@ -437,14 +449,22 @@ async fn of_an_answer_and_the_expiry_at_once_one_settles_it() {
         let run = start(&rig).await;
         until_logged(&rig, &run, "approval.required ok%3F").await;
         let (first, held) = gate();
-        let effect = if held_first { Effect::HoldRequest(held) } else { Effect::HoldReply(held) };
+        let effect = if held_first {
+            Effect::HoldRequest(held)
+        } else {
+            Effect::HoldReply(held)
+        };
         table.fault(Fault::on(Kind::Transact, "answer#", effect));
         // The expiry's transaction.
         first.arrived().await;
         let came = answered(&rig, &run, "ok?", json!(1)).await;
         first.open();
         assert_eq!(came.is_ok(), held_first, "{came:?}");
-        let expected = if held_first { json!({ "value": 1 }) } else { json!("expired") };
+        let expected = if held_first {
+            json!({ "value": 1 })
+        } else {
+            json!("expired")
+        };
         assert_eq!(value_of(&rig.ended(&run).await), expected);
         assert_eq!(settlements(&rig.log(&run).await), 1);
     }

@@ -36,7 +36,10 @@ async fn a_long_wait_parks_the_run_and_ends_once() {
     assert_eq!((row.due_at, row.lease_expires_at), (until, None));
     assert!(rig.spawner.chunks().is_empty(), "it holds no compute");
     let ended = swept_to_its_end(&rig, &run, 2 * HOUR).await;
-    assert_eq!((ended.run.status, value_of(&ended)), (Status::Completed, json!("waited")));
+    assert_eq!(
+        (ended.run.status, value_of(&ended)),
+        (Status::Completed, json!("waited"))
+    );
     let expected = [
         "run.accepted",
         "run.claimed",
@@ -66,7 +69,13 @@ async fn a_short_wait_keeps_its_chunk() {
     let run = start(&rig).await;
     let ended = rig.ended(&run).await;
     assert_eq!((ended.run.status, ended.run.counters.chunks), (Status::Completed, 1));
-    let expected = ["run.accepted", "run.claimed", "wait.started a%20minute", "wait.ended a%20minute", "run.completed"];
+    let expected = [
+        "run.accepted",
+        "run.claimed",
+        "wait.started a%20minute",
+        "wait.ended a%20minute",
+        "run.completed",
+    ];
     assert_eq!(story(&rig.log(&run).await), expected);
 }
 
@@ -123,7 +132,10 @@ async fn a_wait_beyond_the_runs_end_is_refused_at_once() {
     let run = start(&rig).await;
     let ended = rig.ended(&run).await;
     assert_eq!(value_of(&ended), json!("refused"));
-    assert_eq!(story(&rig.log(&run).await), ["run.accepted", "run.claimed", "run.completed"]);
+    assert_eq!(
+        story(&rig.log(&run).await),
+        ["run.accepted", "run.claimed", "run.completed"]
+    );
 }
 
 /// The one that was begun counts, in whatever chunk and however long it is asked for there.
@@ -137,7 +149,8 @@ async fn a_wait_goes_on_where_it_was_after_a_crash() {
             *passes
         };
         Box::pin(async move {
-            ctx.wait("nap", Duration::from_secs(if pass == 1 { 50 } else { 5 })).await?;
+            ctx.wait("nap", Duration::from_secs(if pass == 1 { 50 } else { 5 }))
+                .await?;
             Ok(json!(pass))
         })
     });
@@ -166,7 +179,10 @@ async fn a_wait_goes_on_where_it_was_after_a_crash() {
     assert_eq!((ended.run.status, value_of(&ended)), (Status::Completed, json!(2)));
     assert_eq!(ended.run.counters.crashes, 1);
     let log = rig.log(&run).await;
-    let end = log.iter().find(|event| matches!(event.body, EventBody::WaitEnded { .. })).unwrap();
+    let end = log
+        .iter()
+        .find(|event| matches!(event.body, EventBody::WaitEnded { .. }))
+        .unwrap();
     let late = end.at.since(until.unwrap());
     assert!(Some(end.at) >= until && late < SECOND, "{late:?}");
     assert_eq!(count(&log, |body| matches!(body, EventBody::WaitStarted { .. })), 1);
@@ -243,7 +259,10 @@ async fn while_a_step_is_at_work_a_wait_beside_it_does_not_park() {
     let due = row.due_at.unwrap().since(row.created_at);
     assert!(due >= 2 * HOUR && due < 2 * HOUR + SECOND, "{due:?}");
     let ended = swept_to_its_end(&rig, &run, 6 * HOUR).await;
-    assert_eq!((ended.run.status, value_of(&ended)), (Status::Completed, json!(600_000)));
+    assert_eq!(
+        (ended.run.status, value_of(&ended)),
+        (Status::Completed, json!(600_000))
+    );
     let log = rig.log(&run).await;
     assert_eq!(count(&log, |body| matches!(body, EventBody::RunParked { .. })), 2);
     assert_eq!(count(&log, |body| matches!(body, EventBody::WaitEnded { .. })), 2);

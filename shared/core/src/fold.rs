@@ -14,7 +14,7 @@ use crate::payload::Payload;
 use crate::run::Totals;
 use crate::step::{Step, StepState};
 
-pub use waiting::{Question, Settlement, Wait};
+pub use waiting::{LeftBehind, Question, Settlement, Wait};
 
 use waiting::Kind;
 

@@ -18,8 +18,8 @@ use crate::run::{Cost, DispatchStage, Run, Status, Totals};
 use crate::time::Timestamp;
 
 use effects::{
-    answer, answer_waiting, beat, claim, dispatch_failed, due_queued, due_waiting, finish, finish_again, hand_off, park, pause,
-    resume, stop_live, stop_now, unchanged,
+    answer, answer_waiting, beat, claim, dispatch_failed, due_queued, due_waiting, finish, finish_again, hand_off,
+    park, pause, resume, stop_live, stop_now, unchanged,
 };
 use lapse::{claim_lapsed, declare_lapsed, due_lapsed};
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use outlast_core::fold::Question;
+use outlast_core::key::key_part;
 use outlast_core::limits::{CONTROL_APPEND_TRIES, MAX_ANSWER_BYTES};
 use outlast_core::outcome::ErrorInfo;
-use outlast_core::key::key_part;
 use outlast_core::{Change, Command, Fold, Owner, Payload, Refusal, Run, RunId, Status, StepKey, Then, apply};
 use outlast_store::{AnswerRecord, AnswerWrite, StoreError};
 use serde_json::Value;

@@ -66,6 +66,8 @@ struct State {
     fold: Fold,
     pending: VecDeque<Draft>,
     pending_bytes: usize,
+    /// How many events were accepted in all.
+    accepted: usize,
     /// When the oldest of them was accepted, monotonic.
     oldest: Option<Duration>,
     /// Something waits for what is pending.
@@ -95,6 +97,7 @@ impl Journal {
             fold,
             pending: VecDeque::new(),
             pending_bytes: 0,
+            accepted: 0,
             oldest: None,
             urgent: false,
             in_flight: None,
@@ -147,6 +150,29 @@ impl Journal {
         receiver
     }
 
+    /// Returns when all that was accepted before is durable, or was not let into the log.
+    pub(crate) async fn flushed(&self) {
+        let upto = {
+            let mut state = self.lock();
+            state.urgent = true;
+            state.accepted
+        };
+        self.wake.notify_one();
+        loop {
+            let mut grown = Box::pin(self.grown());
+            grown.as_mut().enable();
+            let is_through = {
+                let state = self.lock();
+                let in_flight = state.in_flight.as_ref().map_or(0, |flight| flight.logged.len());
+                state.accepted - state.pending.len() - in_flight >= upto
+            };
+            if is_through {
+                return;
+            }
+            grown.await;
+        }
+    }
+
     /// Resolves when the log has grown, by whomever, after this was called.
     pub(crate) fn grown(&self) -> tokio::sync::futures::Notified<'_> {
         self.grown.notified()
@@ -157,6 +183,7 @@ impl Journal {
         let mut state = self.lock();
         state.pending_bytes += weight(&draft.body);
         state.pending.push_back(draft);
+        state.accepted += 1;
         state.oldest.get_or_insert(now);
         state.urgent |= urgent;
         drop(state);
@@ -377,9 +404,7 @@ impl Journal {
         let mut state = self.lock();
         let Some(flight) = state.in_flight.take() else { return };
         let bodies = flight.page.events.iter().map(|event| event.body.clone());
-        let drafts = bodies
-            .zip(flight.logged)
-            .map(|(body, logged)| Draft { body, logged });
+        let drafts = bodies.zip(flight.logged).map(|(body, logged)| Draft { body, logged });
         self.set_in_flight(&mut state, drafts);
     }
 

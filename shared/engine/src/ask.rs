@@ -79,7 +79,11 @@ fn check(key: &StepKey, asked: &Ask) -> Result<(Option<Payload>, Option<Payload>
     let json = |value: &Option<Value>| value.as_ref().map(Payload::of).transpose();
     let default = json(&asked.default).map_err(|error| bad(error.to_string()))?;
     let schema = json(&asked.schema).map_err(|error| bad(error.to_string()))?;
-    let bytes = [&default, &schema].into_iter().flatten().map(Payload::len).sum::<usize>();
+    let bytes = [&default, &schema]
+        .into_iter()
+        .flatten()
+        .map(Payload::len)
+        .sum::<usize>();
     if bytes > MAX_QUESTION_BYTES {
         let problem = format!("its default and schema have {bytes} bytes; at most {MAX_QUESTION_BYTES}");
         return Err(bad(problem));

@@ -54,7 +54,11 @@ const ANSWERED: Closing = Closing::HandOff {
 
 fn has_answer_to(chunk: &Chunk, waits: &WaitsFor) -> bool {
     chunk.journal.with_fold(|fold| {
-        let is_settled = |key| fold.questions.get(key).is_some_and(|question| question.settled.is_some());
+        let is_settled = |key| {
+            fold.questions
+                .get(key)
+                .is_some_and(|question| question.settled.is_some())
+        };
         waits.awaits.iter().any(is_settled)
     })
 }
@@ -94,7 +98,12 @@ async fn try_close(chunk: &Arc<Chunk>, closing: &Closing) -> Result<Option<Chang
 }
 
 /// The same transaction until its outcome is known, or the lease is in doubt.
-pub(crate) async fn write(chunk: &Chunk, before: &Run, after: &Run, page: &Page) -> Result<RowAndPageWrite, CannotAppend> {
+pub(crate) async fn write(
+    chunk: &Chunk,
+    before: &Run,
+    after: &Run,
+    page: &Page,
+) -> Result<RowAndPageWrite, CannotAppend> {
     loop {
         match chunk.journal.store().write_run_with_page(before, after, page).await {
             Err(StoreError::Unavailable(error)) => chunk.journal.wait_to_repeat(&error).await?,

@@ -147,7 +147,10 @@ async fn owed_answer(store: &Store, run: &Run, fold: &Fold) -> Result<Vec<EventB
     let Some(key) = &run.answer_unlogged else {
         return Ok(vec![]);
     };
-    let is_open = fold.questions.get(key).is_some_and(|question| question.settled.is_none());
+    let is_open = fold
+        .questions
+        .get(key)
+        .is_some_and(|question| question.settled.is_none());
     let stored = store.stored_answer(&run.id, key).await?;
     Ok(stored.filter(|_| is_open).map(recorded).into_iter().collect())
 }
@@ -190,8 +193,10 @@ pub(crate) fn logged(log: &Log) -> Option<EventBody> {
         Log::Paused => Some(EventBody::RunPaused),
         Log::Resumed => Some(EventBody::RunResumed),
         Log::StopRequested => Some(EventBody::StopRequested),
-                // The holder's hand-off lists what it cut off, its park what it waits for; answers carry their value; an ending is counted.
-        Log::AutoContinue(_) | Log::Parked(_) | Log::AnswerRecorded | Log::Ended(_) | Log::Nothing | Log::Claimed => None,
+        // The holder's hand-off lists what it cut off, its park what it waits for; answers carry their value; an ending is counted.
+        Log::AutoContinue(_) | Log::Parked(_) | Log::AnswerRecorded | Log::Ended(_) | Log::Nothing | Log::Claimed => {
+            None
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use crate::ask::{Ask, Question, ask};
 use crate::chunk::Chunk;
+use crate::parallel::{Branch, Limits, Parallel, parallel};
 use crate::seams::Seams;
 use crate::step::{BodyError, StepCall, StepError, step};
 use crate::wait::wait;
@@ -27,7 +28,7 @@ use crate::wait::wait;
 /// have their results.
 #[derive(Clone)]
 pub struct Ctx {
-    chunk: Arc<Chunk>,
+    pub(crate) chunk: Arc<Chunk>,
     pacer: Option<Arc<Pacer>>,
     /// The path that the keys of its calls begin with, as they are stored.
     scope: Option<Arc<str>>,
@@ -125,6 +126,48 @@ impl Ctx {
     /// A run of which nothing else can go on parks until then. Whoever answers needs the run's id and the question's key.
     pub async fn ask(&self, key: &str, question: Ask) -> Result<Question, StepError> {
         ask(&self.chunk, self.key([key])?, question).await
+    }
+
+    /// Runs `work` for each item and says what came of each: see [`Parallel`]. Items are known by their keys; the `Ctx` that `work` is
+    /// given puts its keys into a scope of the item's own, so that every item may use the same ones.
+    ///
+    /// Fails only where it can't begin: for limits that make no sense, a key that can't be used or is there twice; or if all results
+    /// together have more than 1 MB as JSON.
+    pub async fn map<K, I, O, E, F, Fut>(
+        &self,
+        key: &str,
+        items: impl IntoIterator<Item = (K, I)>,
+        limits: Limits,
+        work: F,
+    ) -> Result<Parallel<O>, StepError>
+    where
+        K: AsRef<str>,
+        O: Serialize + DeserializeOwned,
+        E: Into<ErrorInfo>,
+        F: Fn(Ctx, I) -> Fut,
+        Fut: Future<Output = Result<O, E>>,
+    {
+        let key = self.key([key])?;
+        let mut branches = Vec::new();
+        for (name, item) in items {
+            branches.push((self.within(&key).key([name])?, item));
+        }
+        parallel(self, key, branches, limits, work).await
+    }
+
+    /// The same for branches that do different things.
+    pub async fn parallel<'a, K, O, E>(
+        &self,
+        key: &str,
+        branches: impl IntoIterator<Item = (K, Branch<'a, O, E>)>,
+        limits: Limits,
+    ) -> Result<Parallel<O>, StepError>
+    where
+        K: AsRef<str>,
+        O: Serialize + DeserializeOwned,
+        E: Into<ErrorInfo>,
+    {
+        self.map(key, branches, limits, |ctx, branch| branch(ctx)).await
     }
 
     /// Runs `work` for each item, at most `concurrency` at once (zero counts as one), and gives what they return in the

@@ -7,7 +7,7 @@
 //! 4. [`claim`]: taking the lease, reading the log, `run.claimed`
 //! 5. [`work`]: one chunk, from its claim to its hand-off or its end; [`ctx`] is what an agent's code sees of it
 //! 6. [`step`]: a unit of work, started once it is in the log and committed once
-//!    [`mod@wait`] and [`ask`] are what a run may wait for, points in time and answers
+//!    [`mod@wait`] and [`ask`] are what a run may wait for, points in time and answers; [`mod@parallel`] runs branches
 //! 7. [`append`]: the holder's pages, one in flight
 //! 8. [`heartbeat`]: the lease, on its own
 //! 9. [`close`]: the hand-off, the park, the finish: row and page in one transaction; [`owed`]: what only the holder can log
@@ -35,6 +35,7 @@ pub mod follow;
 pub mod heartbeat;
 pub mod hints;
 pub mod owed;
+pub mod parallel;
 pub mod process;
 pub mod seams;
 pub mod show;
@@ -46,10 +47,12 @@ pub mod work;
 mod chunk;
 mod lease;
 mod own_wakes;
+mod quiet;
 
 pub use agent::{Agent, Agents, BadInput, Returned};
 pub use ask::{Ask, Question};
 pub use ctx::Ctx;
 pub use engine::{Engine, EngineParts};
 pub use error::EngineError;
+pub use parallel::{Branch, Limits, Parallel};
 pub use step::{BodyError, StepCall, StepError};

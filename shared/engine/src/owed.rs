@@ -145,7 +145,12 @@ async fn write_expiry(
     page: &Page,
 ) -> Result<AnswerWrite, CannotAppend> {
     loop {
-        match chunk.journal.store().write_answer(before, after, record, Some(page)).await {
+        match chunk
+            .journal
+            .store()
+            .write_answer(before, after, record, Some(page))
+            .await
+        {
             Err(StoreError::Unavailable(error)) => chunk.journal.wait_to_repeat(&error).await?,
             outcome => return Ok(outcome?),
         }

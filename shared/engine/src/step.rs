@@ -100,7 +100,11 @@ pub enum StepError {
     #[error("bad_input: the input of step {key} can't be written as JSON: {problem}")]
     BadInput { key: StepKey, problem: String },
     #[error("wait_too_long: wait {key} would last until the run's end, or beyond it")]
-    WaitTooLong { key: StepKey, until: Timestamp, ends_at: Timestamp },
+    WaitTooLong {
+        key: StepKey,
+        until: Timestamp,
+        ends_at: Timestamp,
+    },
     #[error("bad_question: {key} can't be asked: {problem}")]
     BadQuestion { key: StepKey, problem: String },
     /// Nobody answered in time, and there is no default.
@@ -264,7 +268,13 @@ async fn find(chunk: &Chunk, key: &StepKey, digest: &str) -> Found {
 
 /// Goes on if the log has the key for nothing else.
 pub(crate) async fn same_kind(chunk: &Chunk, key: &StepKey, kind: &str) {
-    let logged = chunk.journal.with_fold(|fold| fold.kind_of(key));
+    let (logged, is_decided) = chunk
+        .journal
+        .with_fold(|fold| (fold.kind_of(key), fold.is_decided(key)));
+    if is_decided {
+        let message = format!("{key} is asked for, and what it is part of was decided");
+        nondeterminism::<()>(chunk, key.clone(), message).await;
+    }
     if let Some(logged) = logged.filter(|logged| *logged != kind) {
         let message = format!("{key} is {kind} now and was {logged} before");
         nondeterminism::<()>(chunk, key.clone(), message).await;

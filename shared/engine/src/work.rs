@@ -22,6 +22,7 @@ use crate::error::EngineError;
 use crate::lease::Signals;
 use crate::owed::{log_expiry, log_owed};
 use crate::own_wakes::keep_own_wakes;
+use crate::quiet::Quiet;
 use crate::step::panic_message;
 
 /// What a chunk came to.
@@ -65,14 +66,16 @@ pub(crate) async fn work(
         let ctx = Ctx::new(chunk.clone());
         AssertUnwindSafe(async move { agent.run(ctx, input).await }).catch_unwind()
     };
-    let code = code.map(|ended| match ended {
-        Ok(Ok(returned)) => AgentResult::Returned {
-            value: returned.value,
-            verification: returned.verification,
-        },
-        Ok(Err(error)) => AgentResult::Failed(error),
-        Err(panic) => AgentResult::Failed(ErrorInfo::new("panic", panic_message(&*panic))),
-    });
+    let code = async {
+        match code.await {
+            Ok(Ok(returned)) => AgentResult::Returned {
+                value: returned.value,
+                verification: returned.verification,
+            },
+            Ok(Err(error)) => AgentResult::Failed(error),
+            Err(panic) => AgentResult::Failed(ErrorInfo::new("panic", panic_message(&*panic))),
+        }
+    };
     // An answer that the holder before did not come to log goes before anything else of this one.
     let ended = match log_owed(&chunk).await {
         Ok(()) => keep_own_wakes(drive(&chunk, code)).await,
@@ -134,7 +137,7 @@ enum Why {
 
 /// Runs the agent's code and the log's writer side by side until one of them, the clock or a signal ends the chunk.
 async fn drive(chunk: &Arc<Chunk>, code: impl Future<Output = AgentResult>) -> Ended {
-    let mut code = Box::pin(code);
+    let mut code = Quiet::new(code);
     let mut signals = chunk.lease.signals();
     // Beats began with the claim: one may have said something already.
     signals.mark_changed();
@@ -143,7 +146,7 @@ async fn drive(chunk: &Arc<Chunk>, code: impl Future<Output = AgentResult>) -> E
         // The writer is made anew after each signal, because a signal may need the log for itself.
         let heard = {
             let mut pump = Box::pin(chunk.journal.pump());
-            match until_signal(chunk, code.as_mut(), pump.as_mut(), &mut signals, &mut down).await {
+            match until_signal(chunk, &mut code, pump.as_mut(), &mut signals, &mut down).await {
                 Ok(heard) => heard,
                 Err(ended) => return ended,
             }
@@ -167,7 +170,7 @@ enum Heard {
 
 async fn until_signal<C, P>(
     chunk: &Arc<Chunk>,
-    mut code: Pin<&mut C>,
+    code: &mut Quiet<C>,
     mut pump: Pin<&mut P>,
     signals: &mut tokio::sync::watch::Receiver<Signals>,
     down: &mut Option<ClosingDown>,
@@ -181,11 +184,6 @@ where
     loop {
         let shutting_down = shut_down.is_cancelled();
         close_down_if_told(chunk, down);
-        if down.is_none()
-            && let Some(waits) = chunk.waits_long_for()
-        {
-            return Err(Ended::Closing(Closing::Park(waits)));
-        }
         if let Some(ended) = closed_down(chunk, down) {
             return Err(ended);
         }
@@ -193,10 +191,19 @@ where
         if !expired.is_empty() {
             return Ok(Heard::Expired(expired));
         }
+        let may_park = down.is_none();
         let next_look = down.as_ref().map_or(chunk.time.soft_cap_at, |down| down.until);
         tokio::select! {
             biased;
-            result = code.as_mut() => return Err(Ended::Closing(Closing::Finish(result))),
+            ended = code.until_quiet_and(|| may_park && chunk.waits_long_for().is_some()) => {
+                let closing = match (ended, chunk.waits_long_for()) {
+                    (Some(result), _) => Closing::Finish(result),
+                    (None, Some(waits)) => Closing::Park(waits),
+                    // By a moment's time it is one to sit out.
+                    (None, None) => continue,
+                };
+                return Err(Ended::Closing(closing));
+            }
             cannot = pump.as_mut() => return Err(Ended::Cannot(cannot)),
             _ = signals.changed() => return Ok(Heard::Signals(*signals.borrow_and_update())),
             () = chunk.changed() => {}

@@ -21,6 +21,6 @@ pub mod table;
 
 pub use meter::Meter;
 pub use store::{
-    Acceptance, Accepted, AnswerRecord, AnswerWrite, LogSlice, PagePut, Pause, RowAndPageWrite, RowWrite, RunList, Store, StoreError, TurnRecord,
-    WireEvent, WireSlice,
+    Acceptance, Accepted, AnswerRecord, AnswerWrite, LogSlice, PagePut, Pause, RowAndPageWrite, RowWrite, RunList,
+    Store, StoreError, TurnRecord, WireEvent, WireSlice,
 };

@@ -1,6 +1,6 @@
 //! What a run waits for, as its log has it: points in time, answers, and branches of which not all are needed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::event::{Event, EventBody};
 use crate::ids::StepKey;
@@ -35,6 +35,15 @@ pub enum Settlement {
     Error(ErrorInfo),
     /// No answer came in time.
     Expired(Option<Payload>),
+}
+
+/// Of branches that nobody waits for any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftBehind {
+    /// In the order of the plan: each step without a result is released or, where it may have acted and can't be repeated, unknown.
+    pub to_log: Vec<EventBody>,
+    /// Branches with a step whose outcome is unknown.
+    pub unknown: HashSet<StepKey>,
 }
 
 /// What a key was used for. It is used for one thing.
@@ -189,26 +198,31 @@ impl Fold {
 
     /// Whether a `parallel` that this key belongs to was decided: nothing more of it is asked for.
     pub fn is_decided(&self, key: &StepKey) -> bool {
-        scopes_of(key).any(|scope| self.parallels.contains_key(&scope))
+        key.scopes().any(|scope| self.parallels.contains_key(&scope))
     }
 
-    /// What is left to log of a `parallel` that was decided: the steps of its branches that have no result, in the order of the
-    /// plan, each released or, where it may have acted and can't be repeated, unknown.
-    pub fn left_behind(&self, parallel: &StepKey) -> Vec<EventBody> {
-        let within = format!("{parallel}/");
-        let of_it = self.order.iter().filter(|key| key.as_str().starts_with(&within));
-        let left = of_it.filter_map(|key| {
-            let step = self.steps.get(key).filter(|step| !step.state.is_final())?;
-            Some(if may_be_released(&step.state, step.idempotent) {
-                EventBody::StepReleased { key: key.clone() }
-            } else {
-                EventBody::StepUnknown {
-                    key: key.clone(),
-                    attempt: step.attempt,
-                }
-            })
-        });
-        left.collect()
+    /// What branches of a decided `parallel` leave behind that have no result, given their scopes.
+    pub fn left_behind(&self, branches: &HashSet<StepKey>) -> LeftBehind {
+        let mut left = LeftBehind::default();
+        for key in &self.order {
+            let Some(branch) = key.scopes().find(|scope| branches.contains(scope)) else {
+                continue;
+            };
+            let Some(step) = self.steps.get(key) else { continue };
+            let unknown = || EventBody::StepUnknown {
+                key: key.clone(),
+                attempt: step.attempt,
+            };
+            if may_be_released(&step.state, step.idempotent) {
+                left.to_log.push(EventBody::StepReleased { key: key.clone() });
+            } else if !step.state.is_final() {
+                left.to_log.push(unknown());
+                left.unknown.insert(branch);
+            } else if step.state == StepState::Unknown {
+                left.unknown.insert(branch);
+            }
+        }
+        left
     }
 
     /// Whether a parked run waits for the answer to this question.
@@ -235,10 +249,4 @@ fn may_be_released(state: &StepState, idempotent: bool) -> bool {
         StepState::Started { .. } => idempotent,
         StepState::Committed { .. } | StepState::Failed { .. } | StepState::Unknown | StepState::Released => false,
     }
-}
-
-/// The scopes that a key stands in: `a/b/c` in `a` and `a/b`. Its parts are encoded, so that a slash is always a separator.
-fn scopes_of(key: &StepKey) -> impl Iterator<Item = StepKey> {
-    let text = key.as_str();
-    text.match_indices('/').map(|(at, _)| StepKey::new(&text[..at]))
 }
