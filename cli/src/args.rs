@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::answer::AnswerArgs;
 use crate::client::Client;
 use crate::dev::DevOptions;
 use crate::exit::{self, Exit};
@@ -49,6 +50,8 @@ pub enum Command {
     Show(ShowArgs),
     /// End a run
     Stop(StopArgs),
+    /// Answer what a run asks
+    Answer(AnswerArgs),
 }
 
 impl Cli {
@@ -65,6 +68,7 @@ impl Cli {
             Command::Ls(args) => crate::ls::ls(&client()?, &args).await,
             Command::Show(args) => crate::show::show(&client()?, &args).await,
             Command::Stop(args) => crate::stop::stop(&client()?, &args).await,
+            Command::Answer(args) => crate::answer::answer(&client()?, &args).await,
         }
     }
 }

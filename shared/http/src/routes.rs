@@ -1,6 +1,7 @@
-//! The routes. In the order in which a client meets them: [`start`], [`inline`], [`show`], [`events`], [`control`]; then those
+//! The routes. In the order in which a client meets them: [`start`], [`inline`], [`show`], [`events`], [`answers`], [`control`]; then those
 //! that only a deployment calls, [`internal`].
 
+pub mod answers;
 pub mod control;
 pub mod events;
 pub mod inline;
@@ -27,6 +28,7 @@ pub(crate) fn all(api: Arc<Api>) -> Router {
         .route("/api/v1/runs/{id}", get(show::show))
         .route("/api/v1/runs/{id}/events", get(events::events))
         .route("/api/v1/runs/{id}/continue", post(inline::continue_run))
+        .route("/api/v1/runs/{id}/answers/{*key}", post(answers::answer_question))
         .route("/api/v1/runs/{id}/stop", post(control::stop))
         .route(paths::PROCESS_RUN, post(internal::process_run))
         .route(paths::SWEEP, post(internal::sweep))
