@@ -9,20 +9,29 @@ use crate::exit::{Exit, Problem};
 use crate::screen::say;
 
 #[derive(Clone, Debug, Args)]
-#[group(id = "given", required = true, multiple = false, args = ["value", "error"])]
 pub struct AnswerArgs {
     /// The run's id
     run: String,
     /// The question's key, as `outlast show RUN` lists it
     key: String,
     /// The answer, as JSON
-    #[arg(long, value_name = "JSON")]
+    #[arg(
+        long,
+        value_name = "JSON",
+        required_unless_present = "error",
+        conflicts_with = "error"
+    )]
     value: Option<String>,
     /// Answer with a failure: the run's code gets it as an error
     #[arg(long, value_name = "MESSAGE")]
     error: Option<String>,
     /// The failure's type, one word that programs can match
-    #[arg(long, value_name = "TYPE", default_value = "answered_with_error", requires = "error")]
+    #[arg(
+        long,
+        value_name = "TYPE",
+        default_value = "answered_with_error",
+        conflicts_with = "value"
+    )]
     error_type: String,
 }
 
@@ -69,8 +78,14 @@ mod tests {
     #[test]
     fn a_value_is_sent_as_it_was_written() {
         let args = parsed(&["--value", r#"{"z": 1.0, "a": 12345678901234567890123}"#]).unwrap();
-        assert_eq!(given(&args).unwrap(), r#"{"value":{"z": 1.0, "a": 12345678901234567890123}}"#);
-        assert_eq!(given(&parsed(&["--value", "null"]).unwrap()).unwrap(), r#"{"value":null}"#);
+        assert_eq!(
+            given(&args).unwrap(),
+            r#"{"value":{"z": 1.0, "a": 12345678901234567890123}}"#
+        );
+        assert_eq!(
+            given(&parsed(&["--value", "null"]).unwrap()).unwrap(),
+            r#"{"value":null}"#
+        );
     }
 
     #[test]

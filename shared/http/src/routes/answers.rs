@@ -95,7 +95,10 @@ fn given(body: &Body, headers: &HeaderMap) -> Result<Answer, Problem> {
         } if !error.r#type.is_empty() && error.r#type.len() <= MAX_TYPE_BYTES => {
             Ok(Answer::Error(ErrorInfo::new(error.r#type, error.message)))
         }
-        Given { value: None, error: Some(_) } => bad("`error.type` has to be one word that programs can match"),
+        Given {
+            value: None,
+            error: Some(_),
+        } => bad("`error.type` has to be one word that programs can match"),
         Given { .. } => bad(r#"the body has to be {"value": …} or {"error": {"type": …, "message": …}}"#),
     }
 }

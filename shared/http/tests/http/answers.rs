@@ -31,10 +31,16 @@ async fn a_question_is_shown_answered_and_gone() {
     let shown = rig.get(&format!("{RUNS}/{run}")).await.json();
     let question = json!({"key": "refund%207%3F", "expiresAt": null, "schema": schema});
     assert_eq!(shown["questions"], json!([question]));
-    assert_eq!((&shown["status"], &shown["dueAt"]), (&json!("waiting"), &shown["endsAt"]));
+    assert_eq!(
+        (&shown["status"], &shown["dueAt"]),
+        (&json!("waiting"), &shown["endsAt"])
+    );
     // The key as it was written, as a part of the path.
     let answer = rig
-        .post(&format!("{RUNS}/{run}/answers/refund%207%3F"), &json!({"value": {"cents": 1e2}}))
+        .post(
+            &format!("{RUNS}/{run}/answers/refund%207%3F"),
+            &json!({"value": {"cents": 1e2}}),
+        )
         .await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json()["runId"], run);
@@ -60,7 +66,9 @@ async fn the_key_as_the_log_has_it_is_taken_too_and_a_null_and_an_error_are_answ
         ),
     ] {
         let run = waiting(&rig, json!(true)).await;
-        let answer = rig.post(&format!("{RUNS}/{run}/answers/refund%25207%253F"), &body).await;
+        let answer = rig
+            .post(&format!("{RUNS}/{run}/answers/refund%25207%253F"), &body)
+            .await;
         assert_eq!(answer.status, 200);
         assert_eq!(said(&rig, &run).await, came);
     }
@@ -89,13 +97,25 @@ async fn what_is_no_answer_says_why_and_settles_nothing() {
         let refused = rig.post(&path, &body).await;
         assert_eq!(refused.problem(400), "bad_request", "{body}");
     }
-    assert_eq!(rig.post_text(&path, &[], "application/json", "{\"value\": ").await.problem(400), "malformed_json");
-    let huge = rig.post_text(&path, &[], "application/json", "{\"value\": 1e999}").await;
+    assert_eq!(
+        rig.post_text(&path, &[], "application/json", "{\"value\": ")
+            .await
+            .problem(400),
+        "malformed_json"
+    );
+    let huge = rig
+        .post_text(&path, &[], "application/json", "{\"value\": 1e999}")
+        .await;
     assert_eq!(huge.problem(422), "answer_refused");
-    let unknown = rig.post(&format!("{RUNS}/{run}/answers/refund"), &json!({"value": 1})).await;
+    let unknown = rig
+        .post(&format!("{RUNS}/{run}/answers/refund"), &json!({"value": 1}))
+        .await;
     assert_eq!(unknown.problem(404), "question_not_found");
     let shown = rig.get(&format!("{RUNS}/{run}")).await.json();
-    assert_eq!((&shown["status"], shown["questions"].as_array().unwrap().len()), (&json!("waiting"), 1));
+    assert_eq!(
+        (&shown["status"], shown["questions"].as_array().unwrap().len()),
+        (&json!("waiting"), 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,15 +124,27 @@ async fn the_second_answer_and_one_to_an_ended_run_are_conflicts() {
     let run = waiting(&rig, json!(true)).await;
     let path = format!("{RUNS}/{run}/answers/refund%207%3F");
     assert_eq!(rig.post(&path, &json!({"value": 1})).await.status, 200);
-    assert_eq!(rig.post(&path, &json!({"value": 1})).await.problem(409), "already_answered");
+    assert_eq!(
+        rig.post(&path, &json!({"value": 1})).await.problem(409),
+        "already_answered"
+    );
     assert_eq!(said(&rig, &run).await, json!({"value": 1}));
-    assert_eq!(rig.post(&path, &json!({"value": 2})).await.problem(409), "already_answered");
+    assert_eq!(
+        rig.post(&path, &json!({"value": 2})).await.problem(409),
+        "already_answered"
+    );
 
     let stopped = waiting(&rig, json!(true)).await;
     let path = format!("{RUNS}/{stopped}/answers/refund%207%3F");
-    assert_eq!(rig.post(&format!("{RUNS}/{stopped}/stop"), &json!({})).await.status, 200);
+    assert_eq!(
+        rig.post(&format!("{RUNS}/{stopped}/stop"), &json!({})).await.status,
+        200
+    );
     let late = rig.post(&path, &json!({"value": 2})).await;
-    assert_eq!((late.problem(409).as_str(), &late.json()["refusal"]), ("run_conflict", &json!("ended")));
+    assert_eq!(
+        (late.problem(409).as_str(), &late.json()["refusal"]),
+        ("run_conflict", &json!("ended"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,14 +152,21 @@ async fn another_owners_question_is_not_there() {
     let rig = Rig::new();
     let run = waiting(&rig, json!(true)).await;
     let path = format!("{RUNS}/{run}/answers/refund%207%3F");
-    let foreign = rig.post_with(&path, &[("x-owner", "somebody")], &json!({"value": 1})).await;
+    let foreign = rig
+        .post_with(&path, &[("x-owner", "somebody")], &json!({"value": 1}))
+        .await;
     assert_eq!(foreign.problem(404), "run_not_found");
-    let nobody = rig.post_with(&path, &[("x-owner", "nobody")], &json!({"value": 1})).await;
+    let nobody = rig
+        .post_with(&path, &[("x-owner", "nobody")], &json!({"value": 1}))
+        .await;
     assert_eq!(nobody.problem(401), "unauthorized");
     for path in [
         format!("{RUNS}/x/answers/k"),
         format!("{RUNS}/0197a8c0-0000-7000-8000-000000000000/answers/k"),
     ] {
-        assert_eq!(rig.post(&path, &json!({"value": 1})).await.problem(404), "run_not_found");
+        assert_eq!(
+            rig.post(&path, &json!({"value": 1})).await.problem(404),
+            "run_not_found"
+        );
     }
 }
