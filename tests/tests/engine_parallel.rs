@@ -258,6 +258,30 @@ async fn what_a_branch_left_undone_stays_in_n() {
     );
 }
 
+/// It asked to start and was dropped before that was written: then it never is, and nobody waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_loser_that_had_only_asked_to_start_leaves_nothing() {
+    let (view, log) = ended(|ctx| {
+        Box::pin(async move {
+            let limits = Limits {
+                min_successes: Some(1),
+                ..Limits::default()
+            };
+            let items = [("slow", 10), ("at once", 0)];
+            let race = ctx.map("race", items, limits, |ctx, ms| async move {
+                match ms {
+                    0 => Ok(0),
+                    ms => nap(&ctx, "work", ms).await,
+                }
+            });
+            Ok(json!(race.await?.items == [Item::Released, Item::Succeeded(0)]))
+        })
+    })
+    .await;
+    assert_eq!((value_of(&view), view.run.counters.chunks), (json!(true), 1));
+    assert_eq!(story(&log)[2..], ["parallel.ended race", "run.completed"]);
+}
+
 /// What was decided stays so, though in the next chunk another branch would be the first.
 #[tokio::test(start_paused = true)]
 async fn the_outcome_that_was_logged_is_found_and_not_made_again() {

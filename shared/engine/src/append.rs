@@ -308,6 +308,8 @@ impl Journal {
         }
         if bodies.is_empty() {
             state.in_flight = None;
+            // Through all the same: see `flushed`.
+            self.grown.notify_waiters();
             return;
         }
         let totals = state.fold.totals_after(&bodies);

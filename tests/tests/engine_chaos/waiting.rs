@@ -150,6 +150,7 @@ async fn no_answer_is_lost_and_nothing_is_settled_twice_under_any_faults() {
             assert_eq!(value[1], told(&fold, "late?"), "seed {seed}");
         }
         *met.entry(ends.into()).or_default() += 1;
+        *met.entry("left to the holder".into()).or_default() += world.left_to_holders;
         for event in &log {
             let kind = match &event.body {
                 EventBody::RunParked { .. } => "parked",

@@ -95,6 +95,8 @@ pub struct World {
     kind: Runs,
     /// Answers that were accepted, by their questions.
     pub answered: HashMap<String, u64>,
+    /// How many of them were left to the holder to log.
+    pub left_to_holders: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,6 +179,7 @@ impl World {
             stops_at,
             kind,
             answered: HashMap::new(),
+            left_to_holders: 0,
         }
     }
 
@@ -244,7 +247,8 @@ impl World {
         let rig = self.host();
         let value = Answer::Value(Payload::of(&tick).expect("JSON"));
         // Without a word of it, nobody knows whether it has landed.
-        if answer(&rig.engine, &rig.owner, run, key, value).await.is_ok() {
+        if let Ok(row) = answer(&rig.engine, &rig.owner, run, key, value).await {
+            self.left_to_holders += u64::from(row.answer_unlogged.is_some());
             let before = self.answered.insert(key.to_owned(), tick);
             assert_eq!(before, None, "two answers to {key} were accepted");
         }
