@@ -22,6 +22,7 @@ pub fn every_kind() -> Vec<EventBody> {
         committed: 1,
         failed: 1,
         unknown: 1,
+        released: 2,
     };
     full.remaining = 2;
     full.remainder_digest = Some("d".into());
@@ -85,8 +86,14 @@ pub fn every_kind() -> Vec<EventBody> {
             reason: ContinueReason::LeaseInDoubt,
             interrupted: vec![key(), StepKey::new("b")],
         },
-        EventBody::RunParked { until: Some(at(1)) },
-        EventBody::RunParked { until: None },
+        EventBody::RunParked {
+            until: Some(at(1)),
+            awaits: vec![],
+        },
+        EventBody::RunParked {
+            until: None,
+            awaits: vec![StepKey::new("ask")],
+        },
         EventBody::RunLost {
             epoch: 1,
             last_sign_of_life: at(1),
@@ -95,9 +102,33 @@ pub fn every_kind() -> Vec<EventBody> {
         EventBody::RunPaused,
         EventBody::RunResumed,
         EventBody::StopRequested,
+        EventBody::StepReleased { key: key() },
+        EventBody::WaitStarted {
+            key: key(),
+            until: at(1),
+        },
+        EventBody::WaitEnded { key: key() },
+        EventBody::ParallelEnded {
+            key: key(),
+            result: payload(r#"{"items": [ ]}"#),
+        },
+        EventBody::ApprovalRequired {
+            key: key(),
+            expires_at: Some(at(1)),
+            default: Some(payload("null")),
+            schema: Some(payload(r#"{"type": "object"}"#)),
+        },
         EventBody::AnswerRecorded {
             key: key(),
-            value: payload("null"),
+            value: Some(payload("null")),
+            error: None,
+            expired: true,
+        },
+        EventBody::AnswerRecorded {
+            key: key(),
+            value: None,
+            error: Some(error()),
+            expired: false,
         },
         emit(payload("[ ]")),
         EventBody::terminal(full),
