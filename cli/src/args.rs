@@ -9,6 +9,8 @@ use crate::ls::LsArgs;
 use crate::run::RunArgs;
 use crate::show::ShowArgs;
 use crate::stop::StopArgs;
+use crate::sweep::SweepArgs;
+use crate::tables::TablesArgs;
 use crate::tail::TailArgs;
 
 /// Durable agent runs on AWS Lambda and DynamoDB: start runs, follow them, and run everything on this machine.
@@ -49,6 +51,8 @@ pub enum Command {
     Show(ShowArgs),
     /// End a run
     Stop(StopArgs),
+    Sweep(SweepArgs),
+    Tables(TablesArgs),
 }
 
 impl Cli {
@@ -65,6 +69,8 @@ impl Cli {
             Command::Ls(args) => crate::ls::ls(&client()?, &args).await,
             Command::Show(args) => crate::show::show(&client()?, &args).await,
             Command::Stop(args) => crate::stop::stop(&client()?, &args).await,
+            Command::Sweep(args) => crate::sweep::sweep(&self.server.url, &args).await,
+            Command::Tables(args) => crate::tables::tables(&args).await,
         }
     }
 }

@@ -63,21 +63,14 @@ pub struct Started {
 
 impl Client {
     pub fn new(url: &str) -> anyhow::Result<Self> {
-        let parsed = reqwest::Url::parse(url).ok().filter(|url| url.has_host());
-        if parsed.is_none_or(|url| !matches!(url.scheme(), "http" | "https")) {
-            let text = format!("{url:?} is no http(s) URL. Example: --url http://{DEFAULT_LISTEN}");
-            return Err(Problem::new(Exit::Usage, text).into());
-        }
+        let url = http_url(url)?;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_WITHIN)
             .read_timeout(STREAM_SILENT_FOR)
             .user_agent(concat!("outlast/", env!("CARGO_PKG_VERSION")))
             .build()
             .context("no HTTP client")?;
-        Ok(Self {
-            http,
-            url: url.trim_end_matches('/').into(),
-        })
+        Ok(Self { http, url })
     }
 
     pub fn url(&self) -> &str {
@@ -157,6 +150,16 @@ impl Client {
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}/api/v1{path}", self.url))
     }
+}
+
+/// Without a slash at its end. Anything else is a wrong command line.
+pub fn http_url(url: &str) -> Result<String, Problem> {
+    let parsed = reqwest::Url::parse(url).ok().filter(|url| url.has_host());
+    if parsed.is_none_or(|url| !matches!(url.scheme(), "http" | "https")) {
+        let text = format!("{url:?} is no http(s) URL. Example: --url http://{DEFAULT_LISTEN}");
+        return Err(Problem::new(Exit::Usage, text));
+    }
+    Ok(url.trim_end_matches('/').into())
 }
 
 async fn send(request: RequestBuilder) -> Result<Response, Failure> {
