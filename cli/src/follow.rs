@@ -9,12 +9,13 @@ use crate::sse::{Follow, Heard};
 /// Follows the run that these events are of, from its first one; shows what lies behind `after`.
 pub async fn follow(client: &Client, run: &str, events: Follow, after: u64) -> anyhow::Result<Exit> {
     let mut screen = Screen::on_stdout();
+    let carries = events.carries();
     let exit = tokio::select! {
         exit = to_the_end(run, events, after, &mut screen) => exit,
         interrupted = tokio::signal::ctrl_c() => {
             interrupted?;
             screen.done();
-            detached(client, run);
+            detached(client, run, carries);
             return Ok(Exit::Detached);
         }
     };
@@ -50,10 +51,15 @@ async fn to_the_end(run: &str, mut events: Follow, after: u64, screen: &mut Scre
     Ok(progress.exit().unwrap_or(Exit::Error))
 }
 
-fn detached(client: &Client, run: &str) {
-    let (tail, stop) = (format!("tail {run}"), format!("stop {run}"));
+fn detached(client: &Client, run: &str, carries: bool) {
+    let goes_on = match carries {
+        true => "The server's schedule goes on with the run, a chunk a minute.",
+        false => "The run goes on.",
+    };
+    let tail = format!("tail {run}{}", if carries { " --continue" } else { "" });
+    let stop = format!("stop {run}");
     eprintln!(
-        "Detached. The run goes on. Follow it with `{}`, end it with `{}`.",
+        "Detached. {goes_on} Follow it with `{}`, end it with `{}`.",
         client.command(&tail),
         client.command(&stop)
     );

@@ -96,6 +96,20 @@ impl Follow {
         }
     }
 
+    /// Also asks for the run's chunks, now and at each hand-off, as long as it turns out to be an inline one.
+    pub fn carrying(self) -> Self {
+        Self {
+            carries: true,
+            to_continue: true,
+            ..self
+        }
+    }
+
+    /// Whether it is this reader that asks for the run's chunks.
+    pub fn carries(&self) -> bool {
+        self.carries
+    }
+
     pub fn patience(self, patience: Patience) -> Self {
         Self { patience, ..self }
     }
@@ -170,8 +184,9 @@ impl Follow {
                 return Ok(self.away.take().map(|_| Heard::Back));
             }
             // Somebody else carries it by now, or nobody may: its events tell.
-            Err(Failure::Refused(_)) if self.to_continue => {
+            Err(Failure::Refused(refusal)) if self.to_continue => {
                 self.to_continue = false;
+                self.carries &= refusal.code != "not_inline";
                 return Ok(None);
             }
             Err(failure) => failure,

@@ -18,12 +18,25 @@ pub struct TailArgs {
     /// Print each event as it came, one JSON object a line
     #[arg(long)]
     json: bool,
+    /// Also carry the run, if it is an inline one: ask for its next chunk whenever one has ended
+    #[arg(long = "continue")]
+    carry: bool,
+}
+
+impl TailArgs {
+    fn events(&self, client: &Client, after: u64) -> Follow {
+        let events = Follow::new(client.clone(), &self.run, after);
+        match self.carry {
+            true => events.carrying(),
+            false => events,
+        }
+    }
 }
 
 pub async fn tail(client: &Client, args: &TailArgs) -> anyhow::Result<Exit> {
     if !args.json {
         // M of N needs the whole log, wherever the showing begins.
-        let events = Follow::new(client.clone(), &args.run, 0);
+        let events = args.events(client, 0);
         return follow(client, &args.run, events, args.after).await;
     }
     tokio::select! {
@@ -36,7 +49,7 @@ pub async fn tail(client: &Client, args: &TailArgs) -> anyhow::Result<Exit> {
 }
 
 async fn events(client: &Client, args: &TailArgs) -> anyhow::Result<Exit> {
-    let mut events = Follow::new(client.clone(), &args.run, args.after);
+    let mut events = args.events(client, args.after);
     let mut exit = None;
     while let Some(heard) = events.next().await? {
         match heard {

@@ -25,6 +25,7 @@ use outlast_store::table::Table;
 use serde_json::Value;
 
 use crate::wait::wait_until;
+use tokio::task::AbortHandle;
 
 /// tokio's time, which a test may pause and move; it begins at a fixed date.
 pub struct TestClock {
@@ -96,11 +97,23 @@ impl Random for TestRandom {
     }
 }
 
-pub struct TaskSpawner;
+/// Keeps what is needed to kill a chunk.
+#[derive(Default)]
+pub struct TaskSpawner(Mutex<Vec<AbortHandle>>);
+
+impl TaskSpawner {
+    /// Chunks that have tasks of their own and are at work.
+    pub fn chunks(&self) -> Vec<AbortHandle> {
+        let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        chunks.retain(|chunk| !chunk.is_finished());
+        chunks.clone()
+    }
+}
 
 impl Spawner for TaskSpawner {
     fn spawn_chunk(&self, chunk: BoxFuture<'static, ()>) {
-        tokio::spawn(chunk);
+        let chunk = tokio::spawn(chunk).abort_handle();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
     }
 
     fn spawn_heartbeat(&self, beats: BoxFuture<'static, ()>) {
@@ -148,17 +161,21 @@ impl Dispatcher for TestDispatcher {
 
 /// Processes one delivery as a background invocation with this soft cap does.
 pub async fn deliver(engine: &Arc<Engine>, dispatch: &SignedDispatch, cap: Duration) -> Option<Processed> {
-    let time = chunk_time(HostKind::Background, cap, None, engine.seams().now());
-    let invocation = Invocation {
-        host: HostKind::Background,
-        time,
-        longest_body: Duration::from_secs(600),
-    };
+    let invocation = invocation(engine, HostKind::Background, cap);
     let delivery = Delivery {
         body: dispatch.body.as_bytes(),
         token: Some(&dispatch.token),
     };
     process(engine, delivery, invocation).await.ok()
+}
+
+/// One with this soft cap that begins now.
+pub fn invocation(engine: &Engine, host: HostKind, cap: Duration) -> Invocation {
+    Invocation {
+        host,
+        time: chunk_time(host, cap, None, engine.seams().now()),
+        longest_body: Duration::from_secs(600),
+    }
 }
 
 /// How a rig is set up.
@@ -169,6 +186,8 @@ pub struct RigOptions {
     pub timing: Timing,
     pub cap: Duration,
     pub deliver: Deliver,
+    /// Otherwise runs are inline.
+    pub dispatches: bool,
     pub seed: u64,
 }
 
@@ -182,6 +201,7 @@ impl RigOptions {
             timing: Timing::LOCAL,
             cap: Duration::from_secs(3600),
             deliver: Deliver::AtOnce,
+            dispatches: true,
             seed: 1,
         }
     }
@@ -195,6 +215,7 @@ impl RigOptions {
 /// An engine, its dispatcher, and what a test does with them.
 pub struct Rig {
     pub engine: Arc<Engine>,
+    pub spawner: Arc<TaskSpawner>,
     pub dispatcher: Arc<TestDispatcher>,
     pub records: Arc<MemoryRecords>,
     pub store: Store,
@@ -210,12 +231,14 @@ impl Rig {
             timing,
             cap,
             deliver,
+            dispatches,
             seed,
         } = options;
+        let spawner = Arc::new(TaskSpawner::default());
         let seams = Seams {
             clock: clock.clone(),
             random: TestRandom::seeded(seed),
-            spawner: Arc::new(TaskSpawner),
+            spawner: spawner.clone(),
         };
         let records = Arc::new(MemoryRecords::default().with_table("things", &["id"]));
         let resources = Resources {
@@ -236,7 +259,7 @@ impl Rig {
             beat_store: store.clone(),
             seams,
             agents: app.into_agents(resources),
-            dispatching: Some(Dispatching {
+            dispatching: dispatches.then(|| Dispatching {
                 dispatcher: dispatcher.clone(),
                 keys: DispatchKeys::new(secret.to_owned().into(), None).expect("long enough"),
                 to: HostKind::Background,
@@ -247,6 +270,7 @@ impl Rig {
         *dispatcher.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&engine);
         Rig {
             engine,
+            spawner,
             dispatcher,
             records,
             store,

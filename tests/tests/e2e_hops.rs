@@ -35,8 +35,11 @@ fn plan() -> Value {
     json!({ "steps": steps.collect::<Vec<_>>() })
 }
 
+/// However it ended.
 fn has_ended(log: &[Value]) -> bool {
-    log.last().is_some_and(|event| event["type"] == "run.completed")
+    let ends = ["run.completed", "run.incomplete", "run.failed", "run.cancelled"];
+    log.last()
+        .is_some_and(|event| ends.iter().any(|end| event["type"] == *end))
 }
 
 fn count(log: &[Value], kind: &str) -> usize {
@@ -60,6 +63,7 @@ async fn assert_ran_once(deployed: &Deployment, run: &str, log: &[Value]) {
     assert!(claims >= STEPS, "{claims}");
     assert_eq!(count(log, "auto_continue"), claims - 1);
     let shown = deployed.show(run).await;
+    assert_eq!(shown["status"], "completed", "{shown}");
     assert_eq!(
         (&shown["chunk"], &shown["crashes"]),
         (&json!(claims), &json!(0)),

@@ -67,18 +67,7 @@ async fn inline_the_command_line_carries_a_run_from_chunk_to_chunk() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("plan.json");
     std::fs::write(&file, plan().to_string()).expect("a file");
-    let mut run = tokio::process::Command::new(program("outlast"));
-    run.args(["run", "--url", &deployed.url]).arg(&file).kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, run.output())
-        .await
-        .expect("in time")
-        .expect("it starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success(),
-        "{said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let said = outlast(&deployed, &["run", file.to_str().expect("UTF-8")]).await;
     assert!(said.contains("100 of 100"), "{said}");
 
     let (_, list) = deployed.get("/api/v1/runs").await;
@@ -92,6 +81,23 @@ async fn inline_the_command_line_carries_a_run_from_chunk_to_chunk() {
         (deployed.lambda.events().len(), deployed.background.invocations()),
         (0, 0)
     );
+}
+
+/// What the command line says; it must go well.
+async fn outlast(deployed: &Deployment, args: &[&str]) -> String {
+    let mut command = tokio::process::Command::new(program("outlast"));
+    command.args(args).args(["--url", &deployed.url]).kill_on_drop(true);
+    let output = tokio::time::timeout(PATIENCE, command.output())
+        .await
+        .expect("in time")
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    said
 }
 
 /// Reads the run's own stream until it has done some of its steps, and goes away. The run's id.
@@ -120,6 +126,16 @@ async fn inline_abandoned_by_its_client_a_run_is_carried_to_its_end_by_the_sched
     // The client's chunk went on to its cap without it.
     assert_eq!(shown["crashes"], 0, "{shown}");
     assert!(shown["chunk"].as_u64() >= Some(3), "{shown}");
+    assert_eq!(deployed.lambda.events().len(), 0);
+}
+
+#[tokio::test]
+async fn inline_abandoned_by_one_client_a_run_is_carried_on_by_another() {
+    let deployed = deployed(Work::Inline).await;
+    let run = abandoned(&deployed).await;
+    let said = outlast(&deployed, &["tail", &run, "--continue"]).await;
+    assert!(said.contains("100 of 100"), "{said}");
+    assert_all_done(&deployed, &run, "inline").await;
     assert_eq!(deployed.lambda.events().len(), 0);
 }
 
@@ -190,5 +206,5 @@ async fn a_background_function_that_nothing_is_dispatched_to_does_not_start() {
         .expect("it can't start");
     assert!(format!("{failure:?}").contains("Exited"), "{failure:?}");
     let said = deployed.background.lines().join("\n");
-    assert!(said.contains(vars::BACKGROUND_FUNCTION.name), "{said}");
+    assert!(said.contains(vars::DISPATCH.name), "{said}");
 }

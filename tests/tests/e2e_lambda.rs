@@ -188,7 +188,7 @@ async fn a_lost_delivery_is_dispatched_again_by_the_schedule() {
 #[tokio::test]
 async fn r29_a_dispatch_has_one_size_whatever_the_run() {
     let deployed = Deployment::start(Options::default()).await;
-    for text in ["x".into(), "好🙂é".repeat(30_000), "好🙂é".repeat(120_000)] {
+    for text in ["x".into(), "好🙂é".repeat(34_000), "好🙂é".repeat(123_000)] {
         let input = json!({ "table": "none", "key": { "id": "1" }, "record": { "text": text } });
         let plan = json!({ "steps": [{ "key": "a", "tool": "put_record", "input": input }] });
         deployed.start_run(&plan).await;

@@ -48,8 +48,9 @@ pub const DISPATCH: Variable = Variable {
 
 pub const BACKGROUND_FUNCTION: Variable = Variable {
     name: "OUTLAST_BACKGROUND_FUNCTION",
-    meaning: "Under `lambda` dispatch: the name of the background function, with its alias if it has one. Without it \
-              chunks are chained through the function itself.",
+    meaning: "Under `lambda` dispatch: the name of the background function, with its alias if it has one. Without it a \
+              function invokes itself: the background goes on in the background, and a foreground that has none chains \
+              its chunks.",
     ..PLAIN
 };
 

@@ -12,6 +12,8 @@ pub const BACKGROUND_SOFT_CAP: Duration = Duration::from_secs(13 * 60);
 
 /// After the soft cap: how long steps in hand may go on in the foreground.
 pub const FOREGROUND_GRACE: Duration = Duration::from_secs(3);
+/// What a chunk has used up of its time when its first body begins: it has claimed its run and read the log.
+pub const CLAIM_TAKES: Duration = Duration::from_secs(2);
 /// In the background they may go on until the wall less this.
 pub const BACKGROUND_WALL_MARGIN: Duration = Duration::from_secs(30);
 

@@ -18,7 +18,7 @@ use crate::work::{Worked, work};
 pub struct Invocation {
     pub host: HostKind,
     pub time: ChunkTime,
-    /// The longest that a body may take in any chunk of this host: soft cap and grace.
+    /// The longest that a body may take in any chunk of this host: soft cap and grace, less what a claim takes.
     pub longest_body: Duration,
 }
 

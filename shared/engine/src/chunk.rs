@@ -35,6 +35,7 @@ pub(crate) struct Chunk {
     finals_before: u64,
     asked: Mutex<HashSet<StepKey>>,
     in_hand: AtomicUsize,
+    turned_away: AtomicUsize,
     /// Steps that the agent's code has asked for and that have not returned.
     open: AtomicUsize,
     delays: Mutex<Vec<Timestamp>>,
@@ -65,6 +66,7 @@ impl Chunk {
             cancelled: CancellationToken::new(),
             asked: Mutex::default(),
             in_hand: AtomicUsize::new(0),
+            turned_away: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             delays: Mutex::default(),
             given_up: Mutex::default(),
@@ -98,8 +100,17 @@ impl Chunk {
 
     /// For a step that may not begin in this chunk: never resolves. The chunk ends around it.
     pub(crate) async fn turn_away(&self) -> std::convert::Infallible {
+        self.turned_away.fetch_add(1, Ordering::SeqCst);
         self.changed.notify_one();
         std::future::pending().await
+    }
+
+    /// Whether every open step is the next chunk's, because it could not end in this one: there is nothing to wait for.
+    pub(crate) fn has_only_the_next_chunks(&self) -> bool {
+        let delays = self.delays.lock().unwrap_or_else(PoisonError::into_inner);
+        let beyond = delays.iter().filter(|at| **at > self.time.soft_cap_at).count();
+        let turned_away = self.turned_away.load(Ordering::SeqCst);
+        turned_away > 0 && self.open.load(Ordering::SeqCst) == turned_away + beyond
     }
 
     /// A retry that may not begin before `at`, while the guard lives.

@@ -189,7 +189,8 @@ fn only_delays_beyond_the_cap(chunk: &Arc<Chunk>) -> Option<Timestamp> {
     chunk.waits_until().filter(|until| *until > chunk.time.soft_cap_at)
 }
 
-/// Whether the chunk begins to close now: a stop, a pause, the soft cap, the end of its host, whichever comes first; a
+/// Whether the chunk begins to close now: a stop, a pause, the soft cap, the end of its host, or that nothing is left which
+/// could still end here, whichever comes first; a
 /// stop overrides, and the end of the host shortens what is left.
 fn close_down_if_told(chunk: &Arc<Chunk>, down: &mut Option<ClosingDown>) {
     let now = chunk.engine.seams.now();
@@ -204,7 +205,8 @@ fn close_down_if_told(chunk: &Arc<Chunk>, down: &mut Option<ClosingDown>) {
         return;
     }
     let shut_down = chunk.engine.shut_down.is_cancelled();
-    if down.is_none() && (pause || shut_down || now >= chunk.time.soft_cap_at) {
+    let is_time = now >= chunk.time.soft_cap_at || chunk.has_only_the_next_chunks();
+    if down.is_none() && (pause || shut_down || is_time) {
         let why = match (pause, shut_down) {
             (true, _) => Why::Pause,
             (false, true) => Why::ShutDown,

@@ -26,7 +26,9 @@ pub(crate) async fn strip(State(base_path): State<Arc<str>>, mut request: Reques
     request
 }
 
-fn stripped(uri: &Uri, base_path: &str) -> Option<Uri> {
+/// The URI without this in front of its path, however often it stands there; `None` if it doesn't, or if it is one of ours
+/// that begins so. A gateway's stage is one such, which a host knows and a router doesn't.
+pub fn stripped(uri: &Uri, base_path: &str) -> Option<Uri> {
     let rest = without(uri.path(), base_path);
     if rest == uri.path() {
         return None;

@@ -15,7 +15,7 @@ pub mod routes;
 pub mod sse;
 pub mod view;
 
-mod base_path;
+pub mod base_path;
 mod extract;
 mod negotiate;
 mod observe;

@@ -14,7 +14,7 @@ use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::env_vars as vars;
 use outlast_core::time_budget::HostKind;
 use outlast_engine::dispatch::{Dispatcher, Dispatching};
-use outlast_http::{Api, InternalAccess, Invocation};
+use outlast_http::{Api, InternalAccess, Invocation, base_path};
 use tower::ServiceBuilder;
 
 use crate::aws::Clients;
@@ -41,10 +41,11 @@ pub async fn serve(app: App, host: Host) -> anyhow::Result<()> {
             "the soft cap can only be lowered; its ceiling counts"
         );
     }
-    if host.kind() == HostKind::Background && settings.dispatch.to() != Some(HostKind::Background) {
-        let (function, url) = (vars::BACKGROUND_FUNCTION.name, vars::BACKGROUND_URL.name);
+    if host.kind() == HostKind::Background && settings.dispatch.to(host.kind()) != Some(HostKind::Background) {
+        let (dispatch, url) = (vars::DISPATCH.name, vars::BACKGROUND_URL.name);
         bail!(
-            "this is the background function, and nothing is dispatched to it: set {function}, or under `http` {url}"
+            "this is the background function, and nothing is dispatched to it: set {dispatch} to `lambda`, or to `http` \
+             with {url}"
         );
     }
     let own_name = OwnName::default();
@@ -61,7 +62,7 @@ pub async fn serve(app: App, host: Host) -> anyhow::Result<()> {
 async fn router(app: App, host: Host, settings: Settings, own_name: OwnName) -> axum::Router {
     let clients = Clients::from_env(settings.timing).await;
     let base_path = &settings.base_path;
-    let to = settings.dispatch.to();
+    let to = settings.dispatch.to(host.kind());
     let (dispatch, internal): (Option<(Arc<dyn Dispatcher>, DispatchKeys)>, _) = match settings.dispatch {
         Dispatch::None => (None, InternalAccess::MarkedOnly),
         Dispatch::Lambda { background, keys } => {
@@ -111,10 +112,19 @@ fn mark(mut request: Request, own_name: &OwnName) -> Request {
         own_name.set(&context.invoked_function_arn);
     }
     let deadline = context.map(|context| Timestamp::from_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX)));
-    let internal = match extensions.get::<RequestContext>() {
-        Some(RequestContext::ApiGatewayV2(context)) => context.domain_name.as_deref() == Some(INTERNAL_DOMAIN),
-        _ => false,
+    let gateway = match extensions.get::<RequestContext>() {
+        Some(RequestContext::ApiGatewayV2(context)) => Some(context),
+        _ => None,
     };
+    let internal = gateway.is_some_and(|gateway| gateway.domain_name.as_deref() == Some(INTERNAL_DOMAIN));
+    // Lambda's HTTP library puts the stage in front of what the event says.
+    let stage = gateway
+        .and_then(|gateway| gateway.stage.as_deref())
+        .filter(|stage| *stage != "$default");
+    let without_stage = stage.and_then(|stage| base_path::stripped(request.uri(), &format!("/{stage}")));
+    if let Some(uri) = without_stage {
+        *request.uri_mut() = uri;
+    }
     request.extensions_mut().insert(Invocation { deadline, internal });
     request
 }

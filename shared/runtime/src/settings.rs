@@ -39,7 +39,7 @@ pub struct Settings {
 pub enum Dispatch {
     /// It doesn't: runs are inline.
     None,
-    /// `Invoke` of the background function of this name. `None`: of this function, which chains its own chunks.
+    /// `Invoke` of the background function of this name. `None`: of this function itself, which chains its own chunks.
     Lambda {
         background: Option<String>,
         keys: DispatchKeys,
@@ -49,14 +49,14 @@ pub enum Dispatch {
 }
 
 impl Dispatch {
-    /// Who carries what is dispatched.
-    pub fn to(&self) -> Option<HostKind> {
+    /// Who carries what this host dispatches.
+    pub fn to(&self, host: HostKind) -> Option<HostKind> {
         match self {
             Dispatch::None => None,
             Dispatch::Lambda {
                 background: Some(_), ..
             } => Some(HostKind::Background),
-            Dispatch::Lambda { background: None, .. } => Some(HostKind::Foreground),
+            Dispatch::Lambda { background: None, .. } => Some(host),
             Dispatch::Http { to, .. } => Some(*to),
         }
     }

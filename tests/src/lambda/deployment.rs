@@ -270,6 +270,8 @@ fn environment(name: &str, options: &Options, database: &Embedded, lambda: &Lamb
     ];
     let secret = (vars::DISPATCH_SECRET.name, SECRET.into());
     variables.extend(match options.work {
+        // It goes on in itself, and isn't told its name: a template couldn't do that.
+        Work::Background if name == "background" => vec![(vars::DISPATCH.name, "lambda".into()), secret],
         Work::Background => vec![(vars::BACKGROUND_FUNCTION.name, "background".into()), secret],
         Work::Chained => vec![(vars::DISPATCH.name, "lambda".into()), secret],
         Work::Inline => Vec::new(),

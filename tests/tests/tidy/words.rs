@@ -86,3 +86,21 @@ fn environment_variables_are_spelled_once() {
         broken,
     );
 }
+
+#[test]
+fn the_flag_is_read_in_one_module() {
+    let allowed = |path: &str| {
+        path.starts_with("deploy-builder/src/split")
+            || path.starts_with("deploy-builder/tests/")
+            || path.starts_with("tests/")
+    };
+    let others = sources("").filter(|source| !allowed(&source.path));
+    let broken = others
+        .flat_map(|source| source.lines_with(&["DURABLE_BACKGROUND"]))
+        .collect();
+    none(
+        "only deploy-builder's module `split` and tests spell DURABLE_BACKGROUND",
+        "ask split::roles(); what is built doesn't know the flag",
+        broken,
+    );
+}

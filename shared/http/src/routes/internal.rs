@@ -11,6 +11,7 @@ use futures::FutureExt as _;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, Method, StatusCode};
 use outlast_core::dispatch_token::TokenError;
+use outlast_core::limits::CLAIM_TAKES;
 use outlast_core::time_budget::chunk_time;
 use outlast_core::{RunId, Status};
 use outlast_engine::EngineError;
@@ -158,7 +159,8 @@ pub(super) fn chunk(api: &Api, invocation: Invocation) -> ChunkInvocation {
 /// In any chunk of this host: whatever this one's deadline is.
 fn longest_body(api: &Api) -> Duration {
     let now = api.engine.seams().now();
-    chunk_time(api.host, api.soft_cap, None, now).grace_ends_at.since(now)
+    let in_all = chunk_time(api.host, api.soft_cap, None, now).grace_ends_at.since(now);
+    in_all.saturating_sub(CLAIM_TAKES)
 }
 
 /// One pass over all that is due, and a chunk of a run that nobody else carries.

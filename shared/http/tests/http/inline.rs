@@ -273,3 +273,35 @@ async fn r14_a_run_that_gets_nowhere_is_ended_however_often_it_is_continued() {
     );
     assert_eq!(third.json()["chunk"], 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn r27_a_chunk_with_room_for_no_more_steps_hands_off_at_once() {
+    let rig = Rig::inline();
+    let step = |n: u32| json!({"key": format!("s{n}"), "tool": "once", "input": 20_000});
+    let plan = json!({"steps": (1..=8).map(step).collect::<Vec<_>>()});
+    let begun = tokio::time::Instant::now();
+    let started = rig.post(RUNS, &json!({"input": plan})).await;
+    // Of 43 s a step may take 20: after five of 5 s each there is no time for another, and nothing to wait for.
+    assert_eq!(begun.elapsed().as_secs(), 25);
+    let path = started.json()["links"]["continue"].as_str().expect("a link").to_owned();
+    let done = rig.post(&path, &json!({})).await.json();
+    assert_eq!(
+        (&done["status"], &done["progress"]["committed"]),
+        (&json!("completed"), &json!(8))
+    );
+    assert_eq!((&done["chunk"], begun.elapsed().as_secs()), (&json!(2), 40));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_fits_into_no_chunk_here_is_refused_and_not_waited_for() {
+    let rig = Rig::inline();
+    for (most, status) in [(41_000, "completed"), (41_001, "failed"), (43_000, "failed")] {
+        let plan = json!({"steps": [{"key": "s", "tool": "once", "input": most}]});
+        let done = rig.post(RUNS, &json!({"input": plan})).await.json();
+        assert_eq!(done["status"], status, "{most}");
+        let shown = rig.show(done["runId"].as_str().unwrap()).await;
+        if status == "failed" {
+            assert_eq!(shown["outcome"]["error"]["kind"], "step_too_long", "{shown}");
+        }
+    }
+}

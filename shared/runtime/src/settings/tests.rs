@@ -24,7 +24,7 @@ fn way(settings: &Settings) -> (String, Option<HostKind>) {
         Dispatch::Lambda { background, .. } => format!("lambda {}", background.as_deref().unwrap_or("itself")),
         Dispatch::Http { url, .. } => format!("http {url}"),
     };
-    (way, settings.dispatch.to())
+    (way, settings.dispatch.to(HostKind::Foreground))
 }
 
 /// The one problem that these changes make.

@@ -25,7 +25,8 @@ struct Input {
 #[derive(Deserialize)]
 struct Call {
     key: String,
-    /// `note` gives its input back, `say` emits it, `wait` takes that many milliseconds, `fail` fails, `later` asks for a
+    /// `note` gives its input back, `say` emits it, `wait` takes that many milliseconds, `once` takes five seconds of at
+    /// most that many milliseconds and is not to be repeated, `fail` fails, `later` asks for a
     /// try in that many seconds.
     tool: String,
     #[serde(default)]
@@ -49,7 +50,7 @@ impl Agent for Steps {
             .decode()
             .map_err(|error| bad(true, "invalid_plan", error.to_string(), None))?;
         for (index, call) in input.steps.iter().enumerate() {
-            if !["note", "say", "wait", "fail", "later"].contains(&call.tool.as_str()) {
+            if !["note", "say", "wait", "once", "fail", "later"].contains(&call.tool.as_str()) {
                 let message = format!("there is no tool {}", call.tool);
                 return Err(bad(
                     false,
@@ -73,9 +74,11 @@ impl Agent for Steps {
                 ctx.emit(&call.key, &call.input).await.map_err(StepError::into_info)?;
                 continue;
             }
-            let done = ctx
-                .step(&call.key, &call.input, StepPolicy::IDEMPOTENT, |_| body(&ctx, call))
-                .await;
+            let policy = match (call.tool.as_str(), call.input.as_u64()) {
+                ("once", Some(most)) => StepPolicy::at_most_once(Duration::from_millis(most)),
+                _ => StepPolicy::IDEMPOTENT,
+            };
+            let done = ctx.step(&call.key, &call.input, policy, |_| body(&ctx, call)).await;
             match done {
                 Ok(_) | Err(StepError::Failed { .. }) => {}
                 Err(error) => return Err(error.into_info()),
@@ -92,6 +95,7 @@ async fn body(ctx: &Ctx, call: &Call) -> Result<Value, BodyError> {
     let number = call.input.as_u64().unwrap_or(0);
     match call.tool.as_str() {
         "wait" => ctx.pause(Duration::from_millis(number)).await,
+        "once" => ctx.pause(Duration::from_secs(5)).await,
         "fail" => return Err(BodyError::permanent("broken", "it can't be done")),
         "later" => {
             return Err(BodyError {
