@@ -51,6 +51,7 @@ fn shown(unit: Unit, value: f64) -> String {
         Unit::Milliseconds if value < 10.0 => format!("{value:.2} ms"),
         Unit::Milliseconds => format!("{value:.0} ms"),
         Unit::PerSecond => format!("{value:.0}/s"),
+        Unit::Megabytes => format!("{value:.1} MB"),
     }
 }
 
@@ -60,6 +61,7 @@ fn aim(aim: Aim) -> String {
         Aim::RatioAtLeast(least) => format!("ratio >= {least:.2}"),
         Aim::Milliseconds { median, p99: None } => format!("{median} ms"),
         Aim::Milliseconds { median, p99: Some(p99) } => format!("{median} / {p99} ms"),
+        Aim::Megabytes(most) => format!("{most} MB"),
         Aim::None => String::new(),
     }
 }

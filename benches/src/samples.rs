@@ -9,6 +9,8 @@ pub enum Unit {
     Milliseconds,
     /// More is better.
     PerSecond,
+    /// Of 1,000,000 bytes. Less is better.
+    Megabytes,
 }
 
 /// What a figure should come to.
@@ -21,6 +23,8 @@ pub enum Aim {
         median: f64,
         p99: Option<f64>,
     },
+    /// Of the largest sample.
+    Megabytes(f64),
     /// Shown to explain another figure.
     None,
 }
@@ -43,6 +47,10 @@ impl Figure {
 
     pub fn rates(name: &'static str, floor_name: &'static str, aim: Aim) -> Self {
         Self::new(name, Unit::PerSecond, floor_name, aim)
+    }
+
+    pub fn sizes(name: &'static str, floor_name: &'static str, aim: Aim) -> Self {
+        Self::new(name, Unit::Megabytes, floor_name, aim)
     }
 
     fn new(name: &'static str, unit: Unit, floor_name: &'static str, aim: Aim) -> Self {
@@ -82,7 +90,7 @@ impl Figure {
     /// The slow end: of times the 99th percentile, of rates the first.
     pub fn slow_end(&self, samples: &[f64]) -> Option<f64> {
         match self.unit {
-            Unit::Milliseconds => percentile(samples, 0.99),
+            Unit::Milliseconds | Unit::Megabytes => percentile(samples, 0.99),
             Unit::PerSecond => percentile(samples, 0.01),
         }
     }
@@ -93,6 +101,7 @@ impl Figure {
             Aim::None => None,
             Aim::RatioAtMost(most) => self.ratio().map(|ratio| ratio <= most),
             Aim::RatioAtLeast(least) => self.ratio().map(|ratio| ratio >= least),
+            Aim::Megabytes(most) => percentile(&self.ours, 1.0).map(|largest| largest <= most),
             Aim::Milliseconds { median: most, p99 } => {
                 let slow = self.slow_end(&self.ours)?;
                 Some(median(&self.ours)? <= most && p99.is_none_or(|p99| slow <= p99))

@@ -4,7 +4,9 @@
 //! - [`many`]: many at once: runs, and steps of one run
 //! - [`recovery`]: from the death of a holder to the next step
 //! - [`readers`]: from an event to who reads it
+//! - [`bundle`]: what ships: its size, and its start
 
+mod bundle;
 mod many;
 mod readers;
 mod recovery;
@@ -19,7 +21,7 @@ use crate::samples::Figure;
 /// However slow the machine, no figure takes longer.
 const WITHIN: Duration = Duration::from_secs(5 * 60);
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 10] = [
     "step-time",
     "sequential",
     "runs-at-once",
@@ -28,6 +30,8 @@ const NAMES: [&str; 8] = [
     "take-over",
     "first-event",
     "append-to-reader",
+    "bundle-size",
+    "cold-start",
 ];
 
 async fn figure(name: &str, options: &Options) -> anyhow::Result<Vec<Figure>> {
@@ -40,6 +44,8 @@ async fn figure(name: &str, options: &Options) -> anyhow::Result<Vec<Figure>> {
         "take-over" => recovery::take_over(options).await,
         "first-event" => readers::first_event(options).await,
         "append-to-reader" => readers::append_to_reader(options).await,
+        "bundle-size" => bundle::bundle_size(options).await,
+        "cold-start" => bundle::cold_start(options).await,
         _ => anyhow::bail!("there is no such figure"),
     }
 }
@@ -51,6 +57,10 @@ pub async fn measure(options: &Options) -> anyhow::Result<()> {
     for name in NAMES.into_iter().filter(|name| options.wants(name)) {
         if options.list {
             println!("{name}");
+            continue;
+        }
+        if !options.has_what_it_takes(name) {
+            eprintln!("leaving out {name}: it measures a bundle, which --bundle names");
             continue;
         }
         eprintln!("measuring {name}");
