@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use outlast_core::dispatch_token::{DispatchKeys, Purpose};
 use outlast_core::env_vars as vars;
+use outlast_core::limits::DISPATCH_TOKEN_LIFE;
 use outlast_core::paths::SWEEP;
 use outlast_engine::dispatch::TOKEN_HEADER;
 use outlast_runtime::seams;
@@ -15,10 +16,6 @@ use crate::client::http_url;
 use crate::dev::told_to_end;
 use crate::exit::{Exit, Problem};
 use crate::screen::say;
-
-/// An answer is waited for as long as an invocation may last, and longer: the pass may carry a chunk itself, and an emulator
-/// answers one request after the other and breaks off what it does for a client that has gone.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20 * 60);
 
 /// Look at every run that is due, once or regularly: the schedule of a deployment under `http` dispatch
 ///
@@ -70,7 +67,8 @@ impl Schedule {
         };
         let keys = DispatchKeys::new(secret.into(), None);
         Ok(Self {
-            http: reqwest::Client::builder().timeout(ANSWER_WITHIN).build()?,
+            // Functions that are being built answer late. A pass that begins later than its token is good for is refused.
+            http: reqwest::Client::builder().timeout(DISPATCH_TOKEN_LIFE).build()?,
             url: format!("{}{SWEEP}", http_url(url)?),
             keys: keys.map_err(|error| Problem::new(Exit::Usage, format!("{name}: {error}")))?,
         })

@@ -1,12 +1,16 @@
 //! Both functions as real processes under the real `cargo lambda watch`. E07: its asynchronous invocations are synchronous,
 //! it has one process a function, and the deadline that it tells is of 1970. Nothing deadlocks.
 
+use std::time::Duration;
+
 use outlast_core::env_vars as vars;
 use outlast_tests::lambda::deployment::kinds;
 use outlast_tests::reader::{self, Seen};
+use outlast_tests::wait::wait_until;
 use outlast_tests::watch::{Dispatch, Watch};
 use serde_json::{Value, json};
 
+const PATIENCE: Duration = Duration::from_secs(120);
 const SHORT_CHUNKS: [(&str, &str); 2] = [
     (vars::FOREGROUND_SOFT_CAP.name, "2"),
     (vars::BACKGROUND_SOFT_CAP.name, "2"),
@@ -87,11 +91,14 @@ async fn a_run_goes_on_after_a_reload_in_the_middle_of_a_chunk() {
     watch.start_function("background");
 
     // The schedule finds out, once the lease has lapsed.
-    while !seen.borrow().ended {
+    wait_until("the schedule has brought the run to its end", PATIENCE, async || {
         let said = watch.sweep().await;
         assert!(said.starts_with("sweep: "), "{said}");
-    }
-    let shown = assert_done(&watch, &run, &seen.borrow(), 10, "background").await;
+        seen.borrow().ended
+    })
+    .await;
+    let seen = seen.borrow().clone();
+    let shown = assert_done(&watch, &run, &seen, 10, "background").await;
     assert_eq!((&shown["crashes"], &shown["chunk"]), (&json!(1), &json!(2)), "{shown}");
 }
 

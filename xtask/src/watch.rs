@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     net::{Ipv4Addr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::Command,
@@ -23,7 +23,7 @@ use crate::{
 };
 
 const TABLES_WITHIN: Duration = Duration::from_secs(60);
-const SWEEP_EVERY: &str = "10s";
+const SWEEP_EVERY: &str = "3s";
 /// A holder that a reload has killed is found out in seconds, as in `outlast dev`. Whoever sets a variable is heard.
 const SHORT_LEASES: [(vars::Variable, &str); 2] = [(vars::LEASE, "3"), (vars::BEAT, "0.5")];
 /// What could lead the SDK elsewhere than to the tables on this machine.
@@ -161,7 +161,9 @@ impl Stack<'_> {
             .args(self.watch_options())
             .current_dir(workspace())
             .env("PATH", cargo_lambda::path_with(bin)?)
-            .envs(self.environment());
+            .envs(self.environment())
+            // Our stdout has one line, for whoever waits for it.
+            .stdout(io::stderr());
         for misleading in MISLEADING {
             watch.env_remove(misleading);
         }
@@ -196,11 +198,12 @@ impl Stack<'_> {
         let mut sweep = Command::new(&self.outlast);
         sweep
             .args(["sweep", "--url", &self.url("background"), "--every", SWEEP_EVERY])
-            .env(vars::DISPATCH_SECRET.name, &self.secret);
+            .env(vars::DISPATCH_SECRET.name, &self.secret)
+            .stdout(io::stderr());
         sweep
     }
 
-    fn connect(&self) -> std::io::Result<TcpStream> {
+    fn connect(&self) -> io::Result<TcpStream> {
         TcpStream::connect((Ipv4Addr::LOCALHOST, self.options.port))
     }
 
@@ -252,7 +255,7 @@ impl Stack<'_> {
             variables.join(" \\\n                "),
             self.watch_options().join(" "),
         );
-        println!("ready: {outlast} run --url {foreground} PLAN");
+        println!("outlast watch ready at {foreground}. Try: {outlast} run --url {foreground} PLAN");
     }
 }
 
