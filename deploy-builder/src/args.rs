@@ -91,6 +91,15 @@ mod tests {
     }
 
     #[test]
+    fn flags_are_asked_for_a_workspace_and_a_processor() {
+        for line in ["flags", "flags --arch arm64", "flags --manifest-path x"] {
+            let line = format!("deploy-builder {line}");
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+        assert!(Cli::try_parse_from(["deploy-builder", "flags", "--out", "d"]).is_err());
+    }
+
+    #[test]
     fn exactly_one_thing_is_asked() {
         let parse = |line: &str| Cli::try_parse_from(line.split(' '));
         for line in [
