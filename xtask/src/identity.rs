@@ -38,7 +38,7 @@ use crate::{
     run::{cargo, passes, target_folder, workspace},
 };
 use report::{Progress, Report};
-use side::{Side, Tree};
+use side::{Output, Side};
 
 /// What asks for background functions, and only `deploy-builder` may read.
 pub const FLAG: &str = "DURABLE_BACKGROUND";
@@ -83,9 +83,9 @@ pub fn identity(options: &Options) -> Result<bool> {
 
     let (of_a, of_b) = built(&a, &b, options, &progress)?;
     let mut report = Report::default();
-    checks::same(&mut report, "A and B", (&a.named(&of_a), &b.named(&of_b)));
+    checks::same(&mut report, "A and B", &a, (&of_a, &of_b))?;
     checks::words(&mut report, &a, &b)?;
-    checks::everything_else(&mut report, &progress, &a, of_a)?;
+    checks::everything_else(&mut report, &progress, &a, &of_a)?;
     progress.say("done");
     Ok(report.print())
 }
@@ -166,12 +166,12 @@ fn deploy_builder(to: &Path, features: &[&str], target: &Path) -> Result<()> {
 }
 
 /// Side by side: the end of each build, in which the linker optimises, knows only one thread.
-fn built(a: &Side, b: &Side, options: &Options, progress: &Progress) -> Result<(Tree, Tree)> {
+fn built(a: &Side, b: &Side, options: &Options, progress: &Progress) -> Result<(Output, Output)> {
     let build = |side: &Side| {
         progress.say(&format!("{}: building", side.name));
-        let tree = side.build("off", None, progress);
+        let output = side.build("off", None, progress);
         progress.say(&format!("{}: has ended", side.name));
-        tree
+        output
     };
     if options.one_by_one {
         return Ok((build(a)?, build(b)?));

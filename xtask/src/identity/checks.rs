@@ -8,30 +8,56 @@ use serde_json::Value;
 use super::{
     FLAG, additions, difference,
     report::{Progress, Report},
-    side::{Named, Side, Tree},
+    side::{Output, Side},
 };
 
 const MANIFEST: &str = "manifest.json";
 /// With the flag unset that is three ways to say off. deploy-builder's own tests know all of them.
 const OFF: [(&str, &str); 2] = [("off-word", "off"), ("off-empty", "")];
 
-/// Two trees, file by file.
-pub fn same(report: &mut Report, of: &str, (one, other): (&Named<'_>, &Named<'_>)) {
-    let names: BTreeSet<&String> = one.tree.keys().chain(other.tree.keys()).collect();
+/// Two outputs, file by file.
+pub fn same(report: &mut Report, of: &str, a: &Side, (one, other): (&Output, &Output)) -> Result<()> {
+    let names: BTreeSet<&String> = one.files.keys().chain(other.files.keys()).collect();
+    each(report, of, a, names, (one, other))
+}
+
+fn each<'a>(
+    report: &mut Report,
+    of: &str,
+    a: &Side,
+    names: impl IntoIterator<Item = &'a String>,
+    (one, other): (&Output, &Output),
+) -> Result<()> {
     for name in names {
         let what = format!("{of}: {name}");
-        match (one.tree.get(name), other.tree.get(name)) {
-            (Some(first), Some(second)) => {
-                let hint = difference::between(&what, (&one.name, first), (&other.name, second));
-                report.compared(what, first, hint);
+        match (one.files.get(name), other.files.get(name)) {
+            (Some(first), Some(second)) if first == second => report.compared(what, first, None),
+            (Some(first), Some(_)) => {
+                let hint = differ(&what, a, name, (one, other))?;
+                report.compared(what, first, Some(hint));
             }
             (first, _) => {
-                let there = if first.is_some() { &one.name } else { &other.name };
-                let hint = format!("{what}: only {there} has it");
+                let there = if first.is_some() { one } else { other };
+                let hint = format!("{what}: only {} has it", there.name);
                 report.holds(what, Some(hint));
             }
         }
     }
+    Ok(())
+}
+
+/// How a file that both have differs. In a zip nothing can be read: it is unpacked.
+fn differ(what: &str, a: &Side, file: &str, (one, other): (&Output, &Output)) -> Result<String> {
+    let told = |first: &[u8], second: &[u8]| difference::between(what, (&one.name, first), (&other.name, second));
+    let as_they_are = told(&one.files[file], &other.files[file]).unwrap_or_default();
+    if !file.ends_with(".zip") {
+        return Ok(as_they_are);
+    }
+    let unpacked = told(&a.bootstrap(one, file)?, &a.bootstrap(other, file)?);
+    Ok(match unpacked {
+        Some(told) => format!("{told}\n  (in its bootstrap)"),
+        None => format!("{as_they_are}\n  (packed differently: the bootstrap is the same)"),
+    })
 }
 
 /// Who knows the flag's name: A's deploy-builder does (or looking for it would prove nothing), B's doesn't.
@@ -48,16 +74,16 @@ pub fn words(report: &mut Report, a: &Side, b: &Side) -> Result<()> {
 }
 
 /// In A's target folder, which is warm by now.
-pub fn everything_else(report: &mut Report, progress: &Progress, a: &Side, off: Tree) -> Result<()> {
+pub fn everything_else(report: &mut Report, progress: &Progress, a: &Side, off: &Output) -> Result<()> {
     progress.say(&format!("A: building with {FLAG}=1"));
     let on = a.build("on", Some("1"), progress)?;
-    let manifests = (manifest(&off)?, manifest(&on)?);
-    flag_on(report, (&off, &manifests.0), (&on, &manifests.1));
+    let manifest_on = manifest(&on)?;
+    flag_on(report, a, (off, &manifest(off)?), (&on, &manifest_on))?;
 
     progress.say("A: plain `cargo lambda build` under the same flags");
-    for function in additions::functions(&manifests.1) {
+    for function in additions::functions(&manifest_on) {
         let name = additions::text(function, "name");
-        let packed = a.bootstrap("on", &additions::text(function, "file"))?;
+        let packed = a.bootstrap(&on, &additions::text(function, "file"))?;
         let plain = a.plain(&name, progress)?;
         let what = format!("plain cargo lambda build: {name}, bootstrap");
         let hint = difference::between(&what, ("the zip", &packed), ("the plain build", &plain));
@@ -67,18 +93,10 @@ pub fn everything_else(report: &mut Report, progress: &Progress, a: &Side, off: 
     }
 
     // After a build under the flag: it leaves no trace.
-    let again = Named {
-        name: "A before".into(),
-        tree: &off,
-    };
     for (folder, spelling) in OFF {
         progress.say(&format!("A: building with {FLAG}=\"{spelling}\""));
-        let tree = a.build(folder, Some(spelling), progress)?;
-        let tree = Named {
-            name: format!("A with {spelling:?}"),
-            tree: &tree,
-        };
-        same(report, &format!("flag {spelling:?}"), (&again, &tree));
+        let again = a.build(folder, Some(spelling), progress)?;
+        same(report, &format!("flag {spelling:?}"), a, (off, &again))?;
     }
 
     progress.say("A: deploy-builder build --verify");
@@ -99,22 +117,19 @@ pub fn everything_else(report: &mut Report, progress: &Progress, a: &Side, off: 
 }
 
 /// One file more an app; the others as they were, and the manifest with additions.
-fn flag_on(report: &mut Report, (off, off_manifest): (&Tree, &Value), (on, on_manifest): (&Tree, &Value)) {
-    let zips = |tree: &Tree| -> Tree {
-        let zips = tree.iter().filter(|(name, _)| *name != MANIFEST);
-        zips.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
-    };
-    let (of_off, of_on) = (zips(off), zips(on));
-    for (name, bytes) in &of_off {
-        let what = format!("flag on: {name}");
-        let other = of_on.get(name).map(Vec::as_slice).unwrap_or_default();
-        let hint = difference::between(&what, ("off", bytes), ("on", other));
-        report.compared(what, bytes, hint);
-    }
+fn flag_on(
+    report: &mut Report,
+    a: &Side,
+    (off, off_manifest): (&Output, &Value),
+    (on, on_manifest): (&Output, &Value),
+) -> Result<()> {
+    let zips = off.files.keys().filter(|name| *name != MANIFEST);
+    each(report, "flag on", a, zips, (off, on))?;
     let foregrounds = additions::count(off_manifest, "foreground");
     let backgrounds = additions::count(on_manifest, "background");
     let before = additions::count(off_manifest, "background");
-    let more: Vec<_> = of_on.keys().filter(|name| !of_off.contains_key(*name)).collect();
+    let more = on.files.keys().filter(|name| !off.files.contains_key(*name));
+    let more: Vec<_> = more.map(String::as_str).collect();
     let one_each = foregrounds.keys().eq(backgrounds.keys())
         && backgrounds.values().all(|count| *count == 1)
         && before.values().all(|count| *count == 0)
@@ -125,21 +140,18 @@ fn flag_on(report: &mut Report, (off, off_manifest): (&Tree, &Value), (on, on_ma
         )
     });
     report.holds(
-        format!("flag on: exactly one file more an app: {}", listed(&more)),
+        format!("flag on: exactly one file more an app: {}", more.join(", ")),
         hint,
     );
     let changes = additions::changes(off_manifest, on_manifest);
     let hint = (!changes.is_empty()).then(|| format!("flag on: {MANIFEST}\n  {}", changes.join("\n  ")));
     report.holds(format!("flag on: {MANIFEST} changes by additions only"), hint);
+    Ok(())
 }
 
-fn listed(names: &[&String]) -> String {
-    let names: Vec<_> = names.iter().map(|name| name.as_str()).collect();
-    names.join(", ")
-}
-
-fn manifest(tree: &Tree) -> Result<Value> {
-    let bytes = tree
+fn manifest(output: &Output) -> Result<Value> {
+    let bytes = output
+        .files
         .get(MANIFEST)
         .with_context(|| format!("{MANIFEST} was not put out"))?;
     serde_json::from_slice(bytes).with_context(|| format!("{MANIFEST} can't be read"))

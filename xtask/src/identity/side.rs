@@ -14,8 +14,14 @@ use anyhow::{Context, Result, ensure};
 
 use super::{FLAG, copies::remove_folder, report::Progress, said};
 
-/// What was put out: the bytes of each file.
-pub type Tree = BTreeMap<String, Vec<u8>>;
+/// What was put out.
+pub struct Output {
+    /// What to call it.
+    pub name: String,
+    pub folder: PathBuf,
+    /// The bytes of each file.
+    pub files: BTreeMap<String, Vec<u8>>,
+}
 
 pub struct Side {
     pub name: &'static str,
@@ -33,20 +39,7 @@ pub struct Side {
     pub path: OsString,
 }
 
-/// A tree, and what to call it.
-pub struct Named<'a> {
-    pub name: String,
-    pub tree: &'a Tree,
-}
-
 impl Side {
-    pub fn named<'a>(&self, tree: &'a Tree) -> Named<'a> {
-        Named {
-            name: self.name.to_owned(),
-            tree,
-        }
-    }
-
     /// In the checkout, and with nothing of our environment that says how to build.
     pub fn command(&self, program: impl Into<OsString>) -> Command {
         let mut command = Command::new(program.into());
@@ -73,9 +66,9 @@ impl Side {
         command
     }
 
-    /// `deploy-builder build` into a folder of this name.
-    pub fn build(&self, name: &str, flag: Option<&str>, progress: &Progress) -> Result<Tree> {
-        let out = self.out.join(name);
+    /// `deploy-builder build` under this flag, into a folder of this name.
+    pub fn build(&self, folder: &str, flag: Option<&str>, progress: &Progress) -> Result<Output> {
+        let out = self.out.join(folder);
         // What is read afterwards was written now.
         remove_folder(&out)?;
         let mut build = self.command(&self.builder);
@@ -86,13 +79,17 @@ impl Side {
             .env("CARGO_NET_OFFLINE", "true")
             .envs(flag.map(|flag| (FLAG, flag)));
         self.run(&mut build, progress)?;
-        tree(&out)
+        Ok(Output {
+            name: format!("{} ({folder})", self.name),
+            files: files(&out)?,
+            folder: out,
+        })
     }
 
     /// Whether `deploy-builder build --verify` is content, and what it says.
-    pub fn verifies(&self, name: &str, flag: Option<&str>) -> Result<(bool, String)> {
+    pub fn verifies(&self, folder: &str, flag: Option<&str>) -> Result<(bool, String)> {
         let mut verify = self.command(&self.builder);
-        verify.args(["build", "--verify"]).arg(self.out.join(name));
+        verify.args(["build", "--verify"]).arg(self.out.join(folder));
         let output = verify.envs(flag.map(|flag| (FLAG, flag))).output()?;
         let said = [output.stdout, output.stderr].concat();
         Ok((
@@ -121,10 +118,10 @@ impl Side {
     }
 
     /// The program in a zip that was put out. Python can read those, and cargo-lambda's environment has it.
-    pub fn bootstrap(&self, build: &str, file: &str) -> Result<Vec<u8>> {
+    pub fn bootstrap(&self, output: &Output, file: &str) -> Result<Vec<u8>> {
         let read = "import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read('bootstrap'))";
         let mut python = self.command("python3");
-        said(python.args(["-c", read]).arg(self.out.join(build).join(file)))
+        said(python.args(["-c", read]).arg(output.folder.join(file)))
     }
 
     /// Says what it says, with our name before each line.
@@ -178,7 +175,7 @@ fn says_how_to_build(variable: &str) -> bool {
     starts.iter().any(|start| variable.starts_with(start)) || names.contains(&variable)
 }
 
-fn tree(folder: &Path) -> Result<Tree> {
+fn files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let entries = fs::read_dir(folder).with_context(|| format!("could not read {}", folder.display()))?;
     entries
         .map(|entry| {
