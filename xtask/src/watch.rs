@@ -1,6 +1,7 @@
 //! `cargo xtask watch`: both functions under `cargo lambda watch`, and what they need besides.
 
 use std::{
+    env,
     fs::{self, File},
     io::{self, Read as _, Write as _},
     net::{Ipv4Addr, TcpListener, TcpStream},
@@ -167,11 +168,6 @@ impl Stack<'_> {
         for misleading in MISLEADING {
             watch.env_remove(misleading);
         }
-        for (variable, short) in SHORT_LEASES {
-            if std::env::var_os(variable.name).is_none() {
-                watch.env(variable.name, short);
-            }
-        }
         Ok(watch)
     }
 
@@ -181,8 +177,8 @@ impl Stack<'_> {
     }
 
     /// What `cargo lambda watch` hands on to the functions.
-    fn environment(&self) -> [(&'static str, String); 8] {
-        [
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![
             (vars::DISPATCH.name, "http".into()),
             (vars::BACKGROUND_URL.name, self.url("background")),
             (vars::DISPATCH_SECRET.name, self.secret.clone()),
@@ -191,7 +187,12 @@ impl Stack<'_> {
             ("AWS_REGION", "local".into()),
             ("AWS_ACCESS_KEY_ID", "local".into()),
             ("AWS_SECRET_ACCESS_KEY", "local".into()),
-        ]
+        ];
+        for (variable, short) in SHORT_LEASES {
+            let value = env::var(variable.name).unwrap_or_else(|_| short.into());
+            variables.push((variable.name, value));
+        }
+        variables
     }
 
     fn schedule(&self) -> Command {
