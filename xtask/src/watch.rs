@@ -43,9 +43,12 @@ pub struct Options {
     /// Where DynamoDB Local listens; on every interface of the machine, because it has no setting for it
     #[arg(long, default_value_t = 8000)]
     dynamodb_port: u16,
+    /// Run this plan, with `outlast run`, and end: does all of it work here?
+    #[arg(long, value_name = "PLAN")]
+    run: Option<PathBuf>,
 }
 
-/// Runs until Ctrl-C.
+/// Runs until Ctrl-C; with a plan, until that has run.
 pub fn watch(options: &Options) -> Result<bool> {
     is_free(options.port, "--port")?;
     is_free(options.dynamodb_port, "--dynamodb-port")?;
@@ -120,6 +123,11 @@ impl Stack<'_> {
             Some(status) => bail!("the foreground function answers {status}: see above"),
         }
         self.say_ready();
+        if let Some(plan) = &self.options.run {
+            let foreground = self.url("foreground");
+            let mut run = Command::new(&self.outlast);
+            return passes(run.args(["run", "--url", &foreground]).arg(plan).stdout(io::stderr()));
+        }
         parts.wait_for(|| Ok(None::<()>))?;
         Ok(true)
     }
