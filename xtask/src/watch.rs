@@ -1,6 +1,7 @@
 //! `cargo xtask watch`: both functions under `cargo lambda watch`, and what they need besides.
 
 use std::{
+    env,
     fs::{self, File},
     io::{self, Read as _, Write as _},
     net::{Ipv4Addr, TcpListener, TcpStream},
@@ -42,9 +43,12 @@ pub struct Options {
     /// Where DynamoDB Local listens; on every interface of the machine, because it has no setting for it
     #[arg(long, default_value_t = 8000)]
     dynamodb_port: u16,
+    /// Run this plan, with `outlast run`, and end: does all of it work here?
+    #[arg(long, value_name = "PLAN")]
+    run: Option<PathBuf>,
 }
 
-/// Runs until Ctrl-C.
+/// Runs until Ctrl-C; with a plan, until that has run.
 pub fn watch(options: &Options) -> Result<bool> {
     is_free(options.port, "--port")?;
     is_free(options.dynamodb_port, "--dynamodb-port")?;
@@ -119,6 +123,11 @@ impl Stack<'_> {
             Some(status) => bail!("the foreground function answers {status}: see above"),
         }
         self.say_ready();
+        if let Some(plan) = &self.options.run {
+            let foreground = self.url("foreground");
+            let mut run = Command::new(&self.outlast);
+            return passes(run.args(["run", "--url", &foreground]).arg(plan).stdout(io::stderr()));
+        }
         parts.wait_for(|| Ok(None::<()>))?;
         Ok(true)
     }
@@ -167,11 +176,6 @@ impl Stack<'_> {
         for misleading in MISLEADING {
             watch.env_remove(misleading);
         }
-        for (variable, short) in SHORT_LEASES {
-            if std::env::var_os(variable.name).is_none() {
-                watch.env(variable.name, short);
-            }
-        }
         Ok(watch)
     }
 
@@ -181,8 +185,8 @@ impl Stack<'_> {
     }
 
     /// What `cargo lambda watch` hands on to the functions.
-    fn environment(&self) -> [(&'static str, String); 8] {
-        [
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![
             (vars::DISPATCH.name, "http".into()),
             (vars::BACKGROUND_URL.name, self.url("background")),
             (vars::DISPATCH_SECRET.name, self.secret.clone()),
@@ -191,7 +195,12 @@ impl Stack<'_> {
             ("AWS_REGION", "local".into()),
             ("AWS_ACCESS_KEY_ID", "local".into()),
             ("AWS_SECRET_ACCESS_KEY", "local".into()),
-        ]
+        ];
+        for (variable, short) in SHORT_LEASES {
+            let value = env::var(variable.name).unwrap_or_else(|_| short.into());
+            variables.push((variable.name, value));
+        }
+        variables
     }
 
     fn schedule(&self) -> Command {

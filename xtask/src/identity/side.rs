@@ -170,6 +170,8 @@ fn says_how_to_build(variable: &str) -> bool {
         "CARGO_BUILD_INCREMENTAL",
         "CFLAGS",
         "CXXFLAGS",
+        "TARGET_CFLAGS",
+        "TARGET_CXXFLAGS",
         "CARGO_INCREMENTAL",
     ];
     starts.iter().any(|start| variable.starts_with(start)) || names.contains(&variable)
