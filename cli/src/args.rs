@@ -10,6 +10,8 @@ use crate::ls::LsArgs;
 use crate::run::RunArgs;
 use crate::show::ShowArgs;
 use crate::stop::StopArgs;
+use crate::sweep::SweepArgs;
+use crate::tables::TablesArgs;
 use crate::tail::TailArgs;
 
 /// Durable agent runs on AWS Lambda and DynamoDB: start runs, follow them, and run everything on this machine.
@@ -52,6 +54,8 @@ pub enum Command {
     Stop(StopArgs),
     /// Answer what a run asks
     Answer(AnswerArgs),
+    Sweep(SweepArgs),
+    Tables(TablesArgs),
 }
 
 impl Cli {
@@ -69,6 +73,8 @@ impl Cli {
             Command::Show(args) => crate::show::show(&client()?, &args).await,
             Command::Stop(args) => crate::stop::stop(&client()?, &args).await,
             Command::Answer(args) => crate::answer::answer(&client()?, &args).await,
+            Command::Sweep(args) => crate::sweep::sweep(&self.server.url, &args).await,
+            Command::Tables(args) => crate::tables::tables(&args).await,
         }
     }
 }

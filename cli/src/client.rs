@@ -27,7 +27,7 @@ pub struct Client {
 pub enum Failure {
     /// It can't be reached, or the connection broke.
     Away(String),
-    /// An error of its own, 5xx: the same request may go well later.
+    /// An error of its own, 5xx, or too much to do: the same request may go well later.
     Failing { status: u16, message: String },
     /// It understood, and said no.
     Refused(Refusal),
@@ -63,21 +63,14 @@ pub struct Started {
 
 impl Client {
     pub fn new(url: &str) -> anyhow::Result<Self> {
-        let parsed = reqwest::Url::parse(url).ok().filter(|url| url.has_host());
-        if parsed.is_none_or(|url| !matches!(url.scheme(), "http" | "https")) {
-            let text = format!("{url:?} is no http(s) URL. Example: --url http://{DEFAULT_LISTEN}");
-            return Err(Problem::new(Exit::Usage, text).into());
-        }
+        let url = http_url(url)?;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_WITHIN)
             .read_timeout(STREAM_SILENT_FOR)
             .user_agent(concat!("outlast/", env!("CARGO_PKG_VERSION")))
             .build()
             .context("no HTTP client")?;
-        Ok(Self {
-            http,
-            url: url.trim_end_matches('/').into(),
-        })
+        Ok(Self { http, url })
     }
 
     pub fn url(&self) -> &str {
@@ -168,6 +161,16 @@ impl Client {
     }
 }
 
+/// Without a slash at its end. Anything else is a wrong command line.
+pub fn http_url(url: &str) -> Result<String, Problem> {
+    let parsed = reqwest::Url::parse(url).ok().filter(|url| url.has_host());
+    if parsed.is_none_or(|url| !matches!(url.scheme(), "http" | "https")) {
+        let text = format!("{url:?} is no http(s) URL. Example: --url http://{DEFAULT_LISTEN}");
+        return Err(Problem::new(Exit::Usage, text));
+    }
+    Ok(url.trim_end_matches('/').into())
+}
+
 async fn send(request: RequestBuilder) -> Result<Response, Failure> {
     let response = request.send().await.map_err(away)?;
     let status = response.status();
@@ -177,7 +180,9 @@ async fn send(request: RequestBuilder) -> Result<Response, Failure> {
     let body: Value = serde_json::from_slice(&response.bytes().await.map_err(away)?).unwrap_or_default();
     let message = body["detail"].as_str().or(body["title"].as_str());
     let message = message.map_or_else(|| format!("HTTP {status}"), str::to_owned);
-    if !status.is_client_error() {
+    // Platforms answer so when they are too busy, or were too slow: no word of the server's own.
+    let is_busy = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+    if is_busy || !status.is_client_error() {
         let status = status.as_u16();
         return Err(Failure::Failing { status, message });
     }

@@ -4,6 +4,7 @@
 //! - [`demo`]: a real table is imported while its server is killed and started again
 //! - [`dev`]: all of Outlast in one process, for a laptop; as a library, with any app
 //! - [`run`], [`tail`], [`ls`], [`show`], [`stop`], [`answer`]: what a server is asked, through [`client`]
+//! - [`tables`], [`sweep`]: what a deployment on this machine needs besides its functions
 //! - [`plan_file`]: a plan, checked before it is sent
 //! - [`sse`]: following a run's events; [`follow`], [`progress`] and [`screen`] show them
 //! - [`table`]: tables that people and programs can read
@@ -24,6 +25,8 @@ pub mod screen;
 pub mod show;
 pub mod sse;
 pub mod stop;
+pub mod sweep;
 pub mod table;
+pub mod tables;
 pub mod tail;
 pub mod wire;

@@ -9,7 +9,9 @@
 //! - [`requests`]: counts what really goes out to DynamoDB
 //! - [`rig`]: an engine with everything around it in one process
 //! - [`scripted`]: an agent whose code is a test's
+//! - [`tools`]: what `cargo xtask fetch` has got
 //! - [`wait`]: waiting for a condition instead of sleeping
+//! - [`watch`]: the real functions under the real `cargo lambda watch`
 
 pub mod counting;
 pub mod dev;
@@ -20,4 +22,6 @@ pub mod reader;
 pub mod requests;
 pub mod rig;
 pub mod scripted;
+pub mod tools;
 pub mod wait;
+pub mod watch;

