@@ -48,12 +48,21 @@ impl<F: Future> Quiet<F> {
 
     /// Its output; or `None`, once it has come to rest and this holds.
     pub(crate) async fn until_quiet_and(&mut self, holds: impl Fn() -> bool) -> Option<F::Output> {
-        std::future::poll_fn(|context| match self.poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if self.is_quiet() && holds() => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        })
-        .await
+        loop {
+            let seems_at_rest = std::future::poll_fn(|context| match self.poll(context) {
+                Poll::Ready(output) => Poll::Ready(Some(output)),
+                Poll::Pending if self.is_quiet() && holds() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            });
+            if let Some(output) = seems_at_rest.await {
+                return Some(output);
+            }
+            // The runtime puts off the wakes of those who have had their turn: they come before ours does.
+            tokio::task::yield_now().await;
+            if self.is_quiet() {
+                return None;
+            }
+        }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
