@@ -49,7 +49,8 @@ pub struct DispatchError(pub String);
 /// accepted when there was somewhere to dispatch it to, and now there isn't.
 pub async fn dispatch(engine: &Engine, run: &Run) {
     let Some(dispatching) = &engine.dispatching else {
-        return;
+        let error = DeliveryError::NotDispatching.to_string();
+        return note_failure(engine, run.clone(), run.epoch, DispatchStage::Refused, error).await;
     };
     let body = DispatchBody {
         run_id: run.id.clone(),

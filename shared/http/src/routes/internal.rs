@@ -173,5 +173,5 @@ pub(crate) async fn sweep(
     if !invocation.internal {
         check_sweep(&api.engine, delivery(&headers, &body)).map_err(not_there)?;
     }
-    Ok(Json(sweep_and_carry(&api.engine, chunk(&api, invocation)).await?))
+    Ok(Json(sweep_and_carry(&api.engine, || chunk(&api, invocation)).await?))
 }
