@@ -1,11 +1,11 @@
 //! What a user's code is to the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use outlast_core::outcome::{ErrorInfo, Verification};
-use outlast_core::{AgentName, Payload};
+use outlast_core::{AgentName, Payload, StepKey};
 
 use crate::ctx::Ctx;
 
@@ -19,6 +19,12 @@ pub trait Agent: Send + Sync {
 
     /// Checked before a run is accepted: what is refused here is never stored.
     fn check_input(&self, input: &Payload) -> Result<(), BadInput>;
+
+    /// The input of a run that does these steps of `input` and no others. `None`: this agent's work has no such parts, and
+    /// its runs can't be retried.
+    fn input_of_remainder(&self, _input: &Payload, _keys: &BTreeSet<StepKey>) -> Option<Payload> {
+        None
+    }
 
     /// An error or a panic ends the run `failed: agent_error`.
     async fn run(&self, ctx: Ctx, input: Payload) -> Result<Returned, ErrorInfo>;

@@ -19,6 +19,8 @@ use crate::lease::Lease;
 pub(crate) struct Chunk {
     pub engine: Arc<Engine>,
     pub run: RunId,
+    /// What bodies name in their idempotency keys.
+    pub first_of_chain: RunId,
     pub epoch: u64,
     pub journal: Journal,
     pub lease: Arc<Lease>,
@@ -56,6 +58,7 @@ impl Chunk {
             engine,
             finals_before: journal.with_fold(|fold| fold.finals),
             run: run.id.clone(),
+            first_of_chain: run.first_of_chain().clone(),
             epoch: run.epoch,
             journal,
             lease,

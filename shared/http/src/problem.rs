@@ -56,6 +56,8 @@ codes! {
     RouteNotFound = "route_not_found", NOT_FOUND, "There is nothing at this path";
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "This path doesn't take this method";
     ThreadBusy = "thread_busy", CONFLICT, "The thread has a live run";
+    NothingToRetry = "nothing_to_retry", CONFLICT, "Nothing remains that could be run again";
+    NotRetryable = "not_retryable", CONFLICT, "The agent's runs can't be retried";
     NotInline = "not_inline", CONFLICT, "The run is not carried in its client's requests";
     RunConflict = "run_conflict", CONFLICT, "The run's state doesn't allow this";
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is too large";

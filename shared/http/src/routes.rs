@@ -1,10 +1,11 @@
-//! The routes. In the order in which a client meets them: [`start`], [`inline`], [`show`], [`events`], [`control`]; then those
+//! The routes. In the order in which a client meets them: [`start`], [`inline`], [`show`], [`events`], [`control`], [`remainder`]; then those
 //! that only a deployment calls, [`internal`].
 
 pub mod control;
 pub mod events;
 pub mod inline;
 pub mod internal;
+pub mod remainder;
 pub mod show;
 pub mod start;
 
@@ -27,7 +28,12 @@ pub(crate) fn all(api: Arc<Api>) -> Router {
         .route("/api/v1/runs/{id}", get(show::show))
         .route("/api/v1/runs/{id}/events", get(events::events))
         .route("/api/v1/runs/{id}/continue", post(inline::continue_run))
+        .route("/api/v1/runs/{id}/remainder", get(remainder::show_remainder))
         .route("/api/v1/runs/{id}/stop", post(control::stop))
+        .route("/api/v1/runs/{id}/pause", post(control::pause))
+        .route("/api/v1/runs/{id}/resume", post(control::resume))
+        .route("/api/v1/runs/{id}/retry", post(remainder::retry_run))
+        .route("/api/v1/turns/{turn_id}/stop", post(control::stop_turn))
         .route(paths::PROCESS_RUN, post(internal::process_run))
         .route(paths::SWEEP, post(internal::sweep))
         .method_not_allowed_fallback(method_not_allowed)

@@ -21,6 +21,6 @@ pub mod table;
 
 pub use meter::Meter;
 pub use store::{
-    Acceptance, Accepted, LogSlice, PagePut, Pause, RowAndPageWrite, RowWrite, RunList, Store, StoreError, TurnRecord,
-    WireEvent, WireSlice,
+    Acceptance, Accepted, LogSlice, PagePut, Pause, RowAndPageWrite, RowWrite, RunList, Store, StoreError, Turn,
+    TurnRecord, WireEvent, WireSlice,
 };

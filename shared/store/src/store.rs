@@ -78,7 +78,8 @@ pub enum PagePut {
     Collided,
 }
 
-/// A run that is to be accepted: one transaction of thread, turn, run and first page.
+/// A run that is to be accepted: one transaction of thread, turn, run and first page. One that has ended at its birth takes
+/// no thread, and only the place of a stopped turn.
 #[derive(Clone, Debug)]
 pub struct Acceptance {
     pub run: Run,
@@ -98,6 +99,15 @@ pub struct TurnRecord {
     pub expires_at: Timestamp,
 }
 
+/// What is known of an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// A request took it.
+    Taken(TurnRecord),
+    /// A stop came before any request: whatever run it becomes is born cancelled.
+    Stopped,
+}
+
 /// What became of an [`Acceptance`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accepted {
@@ -106,6 +116,8 @@ pub enum Accepted {
     ThreadBusy(RunId),
     /// The turn is taken, and has not expired.
     TurnTaken(TurnRecord),
+    /// The turn was stopped, and this run isn't a cancelled one.
+    TurnStopped,
 }
 
 /// Some consecutive pages of a log.

@@ -11,8 +11,9 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{HeaderMap, LOCATION};
 use http::{HeaderValue, StatusCode};
 use outlast_core::{AgentName, Executor, Owner, Payload, RunId, Status, ThreadKey, Timestamp};
-use outlast_engine::accept::{NotAccepted, RunRequest, accept};
+use outlast_engine::accept::{AcceptedRun, NotAccepted, RunRequest, accept};
 use outlast_engine::show::show;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -22,7 +23,7 @@ use crate::extract::{Body, Caller, Parameters, Via};
 use crate::negotiate::{Sent, sent, wants_events};
 use crate::plan_lines::{Pace, PlanLines, plan};
 use crate::problem::{Code, Problem};
-use crate::{Api, observe, view};
+use crate::{Api, Invocation, observe, view};
 
 /// The agent of a request that names none.
 const DEFAULT_AGENT: &str = "plan";
@@ -87,24 +88,35 @@ pub(crate) async fn start(
     let request = asked.into_request(&api, owner.clone(), &headers)?;
     let accepted = accept(&api.engine, request).await;
     let accepted = accepted.map_err(|error| not_accepted(error, lines.as_ref(), &api))?;
-    let mut run = accepted.run;
-    observe::is_about(&run.id);
+    observe::is_about(&accepted.run.id);
+    started(&api, &owner, accepted, seen, &headers, invocation).await
+}
 
+/// The answer to whoever made a run: its stream, or where it is to be found.
+pub(super) async fn started(
+    api: &Api,
+    owner: &Owner,
+    accepted: AcceptedRun,
+    seen: Seen,
+    headers: &HeaderMap,
+    invocation: Invocation,
+) -> Result<Response, Problem> {
+    let mut run = accepted.run;
     let underway = match run.executor {
-        Executor::Inline => inline::begin_first(&api, &run, invocation),
+        Executor::Inline => inline::begin_first(api, &run, invocation),
         Executor::Background | Executor::External => None,
     };
     let executor = HeaderValue::from_static(run.executor.as_str());
-    let links = Links::of(&api, &run);
+    let links = Links::of(api, &run);
     let location = HeaderValue::try_from(&links.run).map_err(|_| Problem::of(Code::Internal))?;
     let run_id = HeaderValue::try_from(run.id.as_str()).map_err(|_| Problem::of(Code::Internal))?;
-    let mut response = if wants_events(&headers) {
-        inline::stream(&api, &owner, &run.id, seen, invocation, underway).await?
+    let mut response = if wants_events(headers) {
+        inline::stream(api, owner, &run.id, seen, invocation, underway).await?
     } else {
         // Held until the chunk has closed; what became of the run by then.
         if let Some(underway) = underway {
             inline::closed(underway).await;
-            run = show(&api.engine, &owner, &run.id).await?.run;
+            run = show(&api.engine, owner, &run.id).await?.run;
         }
         let status = match accepted.repeated {
             true => StatusCode::OK,
@@ -167,6 +179,18 @@ fn from_lines(text: &str, parameters: PlanParameters) -> Result<(Asked, PlanLine
     Ok((asked, lines))
 }
 
+/// A body that may be left out.
+pub(super) fn optional<T: Default + DeserializeOwned>(body: &Body, headers: &HeaderMap) -> Result<T, Problem> {
+    let text = body.text()?;
+    if text.trim().is_empty() {
+        return Ok(T::default());
+    }
+    match sent(headers)? {
+        Sent::Json => serde_json::from_str(text).map_err(bad_body),
+        Sent::JsonLines => Err(Problem::new(Code::UnsupportedMediaType, "this route takes JSON")),
+    }
+}
+
 /// The body's own fault, and where in it.
 pub(super) fn bad_body(error: serde_json::Error) -> Problem {
     let code = match error.classify() {
@@ -187,6 +211,7 @@ impl Asked {
             thread: self.thread,
             turn: one_key(self.turn, headers)?,
             ends_at: self.ends_at.as_deref().map(end).transpose()?,
+            retry: None,
         })
     }
 }
@@ -211,7 +236,7 @@ fn agents(api: &Api) -> Vec<&str> {
 }
 
 /// `Idempotency-Key` and `turnId` are one thing in two places.
-fn one_key(turn: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
+pub(super) fn one_key(turn: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut header = None;
     for value in headers.get_all(IDEMPOTENCY_KEY) {
         let text = std::str::from_utf8(value.as_bytes())
