@@ -11,11 +11,10 @@ use outlast_engine::remainder::{Remaining, remainder};
 use outlast_engine::retry::{NotRetried, RetryRequest, retry};
 use serde::{Deserialize, Serialize};
 
-use super::start::{one_key, optional, started};
-use crate::cursor::Seen;
+use super::start::{Reply, one_key, optional};
+use crate::Api;
 use crate::extract::{Body, Caller, Parameters, RunPath, Via};
 use crate::problem::{Code, Problem};
-use crate::{Api, observe};
 
 const USUAL_LIMIT: usize = 1_000;
 const LARGEST_LIMIT: usize = 10_000;
@@ -89,8 +88,7 @@ pub(crate) async fn retry_run(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    // Judged before anything is stored.
-    let seen = Seen::asked(None, &headers)?;
+    let reply = Reply::to(&api, &headers, invocation)?;
     let body: RetryBody = optional(&body, &headers)?;
     let request = RetryRequest {
         owner: owner.clone(),
@@ -99,8 +97,7 @@ pub(crate) async fn retry_run(
         turn: one_key(body.turn_id, &headers)?,
     };
     let accepted = retry(&api.engine, request).await?;
-    observe::is_about(&accepted.run.id);
-    started(&api, &owner, accepted, seen, &headers, invocation).await
+    reply.with(&api, &owner, accepted).await
 }
 
 impl From<NotRetried> for Problem {

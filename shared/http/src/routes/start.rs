@@ -12,12 +12,13 @@ use http::header::{HeaderMap, LOCATION};
 use http::{HeaderValue, StatusCode};
 use outlast_core::{AgentName, Executor, Owner, Payload, RunId, Status, ThreadKey, Timestamp};
 use outlast_engine::accept::{AcceptedRun, NotAccepted, RunRequest, accept};
+use outlast_engine::carry::Invocation as ChunkInvocation;
 use outlast_engine::show::show;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Links, inline};
+use super::{Links, inline, internal};
 use crate::cursor::Seen;
 use crate::extract::{Body, Caller, Parameters, Via};
 use crate::negotiate::{Sent, sent, wants_events};
@@ -76,6 +77,7 @@ pub(crate) async fn start(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let reply = Reply::to(&api, &headers, invocation)?;
     let (asked, lines) = match sent(&headers)? {
         Sent::Json => (from_json(body.text()?, parameters)?, None),
         Sent::JsonLines => {
@@ -83,58 +85,75 @@ pub(crate) async fn start(
             (asked, Some(lines))
         }
     };
-    // Judged before anything is stored.
-    let seen = Seen::asked(None, &headers)?;
     let request = asked.into_request(&api, owner.clone(), &headers)?;
     let accepted = accept(&api.engine, request).await;
     let accepted = accepted.map_err(|error| not_accepted(error, lines.as_ref(), &api))?;
-    observe::is_about(&accepted.run.id);
-    started(&api, &owner, accepted, seen, &headers, invocation).await
+    reply.with(&api, &owner, accepted).await
 }
 
-/// The answer to whoever made a run: its stream, or where it is to be found.
-pub(super) async fn started(
-    api: &Api,
-    owner: &Owner,
-    accepted: AcceptedRun,
+/// The answer to whoever makes a run: its stream, or where it is to be found. Made before anything is stored, so that what is
+/// wrong with it is said by then.
+pub(super) struct Reply {
+    wants_events: bool,
     seen: Seen,
-    headers: &HeaderMap,
     invocation: Invocation,
-) -> Result<Response, Problem> {
-    let mut run = accepted.run;
-    let underway = match run.executor {
-        Executor::Inline => inline::begin_first(api, &run, invocation),
-        Executor::Background | Executor::External => None,
-    };
-    let executor = HeaderValue::from_static(run.executor.as_str());
-    let links = Links::of(api, &run);
-    let location = HeaderValue::try_from(&links.run).map_err(|_| Problem::of(Code::Internal))?;
-    let run_id = HeaderValue::try_from(run.id.as_str()).map_err(|_| Problem::of(Code::Internal))?;
-    let mut response = if wants_events(headers) {
-        inline::stream(api, owner, &run.id, seen, invocation, underway).await?
-    } else {
-        // Held until the chunk has closed; what became of the run by then.
-        if let Some(underway) = underway {
-            inline::closed(underway).await;
-            run = show(&api.engine, owner, &run.id).await?.run;
-        }
-        let status = match accepted.repeated {
-            true => StatusCode::OK,
-            false => StatusCode::ACCEPTED,
+    /// Its time counts from the request: storing the run may take long, and what stands in front of us waits no longer
+    /// for that.
+    chunk: ChunkInvocation,
+}
+
+impl Reply {
+    pub(super) fn to(api: &Api, headers: &HeaderMap, invocation: Invocation) -> Result<Self, Problem> {
+        Ok(Self {
+            wants_events: wants_events(headers),
+            seen: Seen::asked(None, headers)?,
+            invocation,
+            chunk: internal::chunk(api, invocation),
+        })
+    }
+
+    pub(super) async fn with(self, api: &Api, owner: &Owner, accepted: AcceptedRun) -> Result<Response, Problem> {
+        let mut run = accepted.run;
+        observe::is_about(&run.id);
+        // Of a run that is new nobody has seen anything, whatever a client remembers.
+        let seen = if accepted.repeated { self.seen } else { Seen::default() };
+        let executor = HeaderValue::from_static(run.executor.as_str());
+        let links = Links::of(api, &run);
+        let location = HeaderValue::try_from(&links.run).map_err(|_| Problem::of(Code::Internal))?;
+        let run_id = HeaderValue::try_from(run.id.as_str()).map_err(|_| Problem::of(Code::Internal))?;
+        let underway = match run.executor {
+            Executor::Inline => {
+                inline::in_the_log(api, owner, &run.id, seen).await?;
+                inline::begin_first(api, &run, self.chunk)
+            }
+            Executor::Background | Executor::External => None,
         };
-        let started = Started {
-            run_id: run.id,
-            status: run.status,
-            thread_id: run.thread,
-            repeated: accepted.repeated,
-            links,
+        let mut response = if self.wants_events {
+            inline::stream(api, owner, &run.id, seen, self.invocation, underway).await?
+        } else {
+            // Held until the chunk has closed; what became of the run by then.
+            if let Some(underway) = underway {
+                inline::closed(underway).await;
+                run = show(&api.engine, owner, &run.id).await?.run;
+            }
+            let status = match accepted.repeated {
+                true => StatusCode::OK,
+                false => StatusCode::ACCEPTED,
+            };
+            let started = Started {
+                run_id: run.id,
+                status: run.status,
+                thread_id: run.thread,
+                repeated: accepted.repeated,
+                links,
+            };
+            (status, Json(started)).into_response()
         };
-        (status, Json(started)).into_response()
-    };
-    response.headers_mut().insert(LOCATION, location);
-    response.headers_mut().insert(RUN_ID, run_id);
-    response.headers_mut().insert(EXECUTOR, executor);
-    Ok(response)
+        response.headers_mut().insert(LOCATION, location);
+        response.headers_mut().insert(RUN_ID, run_id);
+        response.headers_mut().insert(EXECUTOR, executor);
+        Ok(response)
+    }
 }
 
 /// A request as it was asked for, in whichever form.
