@@ -313,6 +313,7 @@ mod tests {
             EventBody::RunAccepted {
                 agent: AgentName::new("plan"),
                 input: payload(),
+                retry_of: None,
             },
             EventBody::PlanDeclared { keys: payload() },
             EventBody::StepCommitted {

@@ -106,6 +106,8 @@ suite! {
         r34_the_turn_decides_before_the_thread,
         r34_twenty_of_one_turn_start_one_run,
         e05_an_expired_turn_is_free_although_its_item_is_there,
+        a_stopped_turn_lets_only_a_cancelled_run_in,
+        a_stop_and_a_request_of_one_turn_at_once_have_one_order,
         a_thread_is_free_again_after_the_end,
         a_repeated_acceptance_knows_itself,
         names_can_not_forge_keys,

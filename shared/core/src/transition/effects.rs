@@ -246,7 +246,7 @@ pub(super) fn resume(run: &Run, phase: Phase, timing: &Timing, now: Timestamp) -
     let then = match phase {
         Phase::Queued | Phase::Lost => {
             let then = queue_next(&mut run, timing, now);
-            if run.executor == Executor::Inline {
+            if run.executor == Executor::Inline && !run.blocked {
                 // Whoever resumed it need not be its client.
                 run.due_at = Some(now.min(run.ends_at));
             }

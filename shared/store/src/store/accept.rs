@@ -24,11 +24,12 @@ impl Store {
         };
         let is_live = !run.status.is_terminal();
         let mut writes = vec![row, page_put(page)];
-        if let Some(record) = &acceptance.turn {
-            writes.push(turn_put(record, is_live, now)?);
-        }
         if is_live {
             writes.push(take_thread(run)?);
+        }
+        let turn_at = writes.len();
+        if let Some(record) = &acceptance.turn {
+            writes.push(turn_put(record, is_live, now)?);
         }
         let reasons = match self.transact(&writes).await? {
             Transacted::Done => return Ok(Accepted::Landed),
@@ -51,7 +52,7 @@ impl Store {
         // The turn decides: a repeated request must find its run although that one keeps the thread busy. If the
         // transaction didn't say (it met another on the turn), the turn itself does.
         if let Some(record) = &acceptance.turn {
-            let turn = match stands(2) {
+            let turn = match stands(turn_at) {
                 Some(item) => Some(decode_turn(&record.owner, &record.turn, item)?.0),
                 None => self.turn(&record.owner, &record.turn, now).await?,
             };
@@ -61,7 +62,7 @@ impl Store {
                 Some(Turn::Stopped) | None => {}
             }
         }
-        let thread = is_live.then(|| stands(writes.len() - 1)).flatten();
+        let thread = is_live.then(|| stands(2)).flatten();
         match self.thread_holder(&run.owner, &run.thread, thread).await? {
             Some(live_run) if is_live => Ok(Accepted::ThreadBusy(live_run)),
             // It was, and is free again by now; or the turn has been given back in between.
