@@ -3,9 +3,11 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::client::Client;
+use crate::control::{PauseArgs, ResumeArgs, RetryArgs};
 use crate::dev::DevOptions;
 use crate::exit::{self, Exit};
 use crate::ls::LsArgs;
+use crate::remainder::RemainderArgs;
 use crate::run::RunArgs;
 use crate::show::ShowArgs;
 use crate::stop::StopArgs;
@@ -51,6 +53,14 @@ pub enum Command {
     Show(ShowArgs),
     /// End a run
     Stop(StopArgs),
+    /// Let nobody begin another chunk of a run until it is resumed
+    Pause(PauseArgs),
+    /// Let a paused run go on
+    Resume(ResumeArgs),
+    /// Do the rest of an ended run in a new one, and follow that to its end
+    Retry(RetryArgs),
+    /// List what is left to do of a run, and why
+    Remainder(RemainderArgs),
     Sweep(SweepArgs),
     Tables(TablesArgs),
 }
@@ -69,6 +79,10 @@ impl Cli {
             Command::Ls(args) => crate::ls::ls(&client()?, &args).await,
             Command::Show(args) => crate::show::show(&client()?, &args).await,
             Command::Stop(args) => crate::stop::stop(&client()?, &args).await,
+            Command::Pause(args) => crate::control::pause(&client()?, &args).await,
+            Command::Resume(args) => crate::control::resume(&client()?, &args).await,
+            Command::Retry(args) => crate::control::retry(&client()?, &args).await,
+            Command::Remainder(args) => crate::remainder::remainder(&client()?, &args).await,
             Command::Sweep(args) => crate::sweep::sweep(&self.server.url, &args).await,
             Command::Tables(args) => crate::tables::tables(&args).await,
         }

@@ -98,16 +98,7 @@ impl Client {
             .header(ACCEPT, EVENT_STREAM)
             .header("idempotency-key", key_header(start.idempotency_key)?)
             .body(format!("{{{}}}", fields.join(",")));
-        let events = stream_of(send(request).await?)?;
-        let header = |name| events.as_ref()?.headers().get(name)?.to_str().ok();
-        let (Some(run), executor) = (header("outlast-run-id").map(str::to_owned), header("outlast-executor")) else {
-            return Err(not_ours(200, "names no run"));
-        };
-        Ok(Started {
-            is_inline: executor == Some("inline"),
-            run,
-            events,
-        })
+        started(send(request).await?)
     }
 
     /// Carries an inline run's next chunk: its stream, as that of [`Client::events`].
@@ -136,6 +127,36 @@ impl Client {
             .request(Method::POST, &format!("/runs/{}/stop", part(run)))
             .json(&json!({ "force": force }));
         json_of(send(request.timeout(ANSWER_WITHIN)).await?).await
+    }
+
+    pub async fn stop_turn(&self, turn: &str, force: bool) -> Result<Value, Failure> {
+        let request = self
+            .request(Method::POST, &format!("/turns/{}/stop", part(turn)))
+            .json(&json!({ "force": force }));
+        json_of(send(request.timeout(ANSWER_WITHIN)).await?).await
+    }
+
+    /// `pause` or `resume`.
+    pub async fn control(&self, run: &str, verb: &str) -> Result<Value, Failure> {
+        let request = self.request(Method::POST, &format!("/runs/{}/{verb}", part(run)));
+        json_of(send(request.timeout(ANSWER_WITHIN)).await?).await
+    }
+
+    /// One page of what remains.
+    pub async fn remainder(&self, run: &str, after: Option<&str>) -> Result<Value, Failure> {
+        let after = after.map(|after| format!("?after={}", part(after))).unwrap_or_default();
+        let request = self.request(Method::GET, &format!("/runs/{}/remainder{after}", part(run)));
+        json_of(send(request.timeout(ANSWER_WITHIN)).await?).await
+    }
+
+    /// Starts a run that does the rest of this one, as [`Client::start`].
+    pub async fn retry(&self, run: &str, include_unknown: bool, key: &str) -> Result<Started, Failure> {
+        let request = self
+            .request(Method::POST, &format!("/runs/{}/retry", part(run)))
+            .header(ACCEPT, EVENT_STREAM)
+            .header("idempotency-key", key_header(key)?)
+            .json(&json!({ "includeUnknown": include_unknown }));
+        started(send(request).await?)
     }
 
     /// The stream of a run's events behind `after`; `None` if the run has ended and there are no more.
@@ -183,6 +204,19 @@ async fn send(request: RequestBuilder) -> Result<Response, Failure> {
         message,
         details: body["error"]["details"].clone(),
     }))
+}
+
+fn started(response: Response) -> Result<Started, Failure> {
+    let events = stream_of(response)?;
+    let header = |name| events.as_ref()?.headers().get(name)?.to_str().ok();
+    let (Some(run), executor) = (header("outlast-run-id").map(str::to_owned), header("outlast-executor")) else {
+        return Err(not_ours(200, "names no run"));
+    };
+    Ok(Started {
+        is_inline: executor == Some("inline"),
+        run,
+        events,
+    })
 }
 
 fn stream_of(response: Response) -> Result<Option<Response>, Failure> {

@@ -12,6 +12,7 @@
 
 pub mod args;
 pub mod client;
+pub mod control;
 pub mod demo;
 pub mod dev;
 pub mod exit;
@@ -19,6 +20,7 @@ pub mod follow;
 pub mod ls;
 pub mod plan_file;
 pub mod progress;
+pub mod remainder;
 pub mod run;
 pub mod screen;
 pub mod show;
