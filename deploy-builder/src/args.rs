@@ -25,6 +25,8 @@ pub enum Command {
     /// Build and pack; or only say what would ship; or judge what was built
     #[command(after_help = after_help())]
     Build(Build),
+    /// Say the compiler's flags that a build sets, one a line: with them a plain `cargo lambda build` makes the same program
+    Flags(Flags),
 }
 
 #[derive(Debug, Args)]
@@ -36,6 +38,16 @@ pub struct Build {
     pub arch: Arch,
     /// The workspace, by its Cargo.toml; without it, that of the current folder
     #[arg(long, value_name = "PATH", conflicts_with = "verify")]
+    pub manifest_path: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// The processor to build for
+    #[arg(long, value_enum, default_value_t = Arch::X86_64)]
+    pub arch: Arch,
+    /// The workspace, by its Cargo.toml; without it, that of the current folder
+    #[arg(long, value_name = "PATH")]
     pub manifest_path: Option<PathBuf>,
 }
 
@@ -76,6 +88,15 @@ mod tests {
     #[test]
     fn the_command_line_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_are_asked_for_a_workspace_and_a_processor() {
+        for line in ["flags", "flags --arch arm64", "flags --manifest-path x"] {
+            let line = format!("deploy-builder {line}");
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
+        assert!(Cli::try_parse_from(["deploy-builder", "flags", "--out", "d"]).is_err());
     }
 
     #[test]

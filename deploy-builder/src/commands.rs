@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::args::{Build, Cli, Command};
+use crate::args::{Build, Cli, Command, Flags};
 use crate::build::{self, BuildError, Builder};
 use crate::manifest::{self, Manifest, Packed};
 use crate::metadata::{self, Workspace};
@@ -15,7 +15,10 @@ use crate::{flags, output, pack, routing, table, tools, verify};
 
 impl Cli {
     pub fn execute(self) -> anyhow::Result<()> {
-        let Command::Build(build) = self.command;
+        let build = match self.command {
+            Command::Build(build) => build,
+            Command::Flags(asked) => return say_flags(&asked),
+        };
         let roles = roles()?;
         if let Some(folder) = &build.what.verify {
             let manifest = verify::verify(folder, roles)?;
@@ -47,6 +50,15 @@ fn roles() -> anyhow::Result<&'static [Role]> {
     Ok(roles)
 }
 
+/// They depend on the place of the workspace, and not on its functions.
+fn say_flags(asked: &Flags) -> anyhow::Result<()> {
+    let workspace = metadata::read(asked.manifest_path.as_deref(), &[])?;
+    let rust = tools::rust(&workspace.root)?;
+    let flags = flags::flags(&workspace, &rust, asked.arch).context("the packages can't be read")?;
+    say(&flags.join("\n"));
+    Ok(())
+}
+
 fn planned(build: &Build, roles: &[Role]) -> anyhow::Result<(Workspace, Vec<Function>)> {
     let workspace = metadata::read(build.manifest_path.as_deref(), roles)?;
     let planned = plan(&workspace.packages, roles, build.arch)?;
@@ -68,8 +80,9 @@ fn build_into(folder: &Path, workspace: &Workspace, planned: Vec<Function>) -> a
     let builder = Builder {
         workspace,
         tools: &tools,
-        rustflags: flags::encoded(workspace, &tools.rust, arch).context("the packages can't be read")?,
+        rustflags: flags::encoded(&flags::flags(workspace, &tools.rust, arch).context("the packages can't be read")?),
     };
+    let alone = build::alone(&workspace.target)?;
     let mut progress = Progress::new(planned.len());
     let (mut packed, mut contents) = (Vec::new(), Vec::new());
     for function in planned {
@@ -81,6 +94,7 @@ fn build_into(folder: &Path, workspace: &Workspace, planned: Vec<Function>) -> a
         contents.push((function.file.clone(), zip));
         packed.push(Packed::new(function, &contents[contents.len() - 1].1));
     }
+    drop(alone);
     let manifest = Manifest::new(packed);
     contents.push((manifest::FILE.to_owned(), manifest.to_json()?.into_bytes()));
     output::write(folder, &contents)?;

@@ -14,10 +14,15 @@ use crate::tools::{Rust, triple};
 pub const VARIABLE: &str = "CARGO_ENCODED_RUSTFLAGS";
 const SEPARATOR: &str = "\x1f";
 
-/// Its value for this workspace on this machine.
-pub fn encoded(workspace: &Workspace, rust: &Rust, arch: Arch) -> Result<String, cargo_metadata::Error> {
+/// The flags for this workspace on this machine.
+pub fn flags(workspace: &Workspace, rust: &Rust, arch: Arch) -> Result<Vec<String>, cargo_metadata::Error> {
     let sources = package_sources(&workspace.root, arch)?;
-    Ok(flags(arch, &remaps(workspace, cargo_home(), sources, rust)).join(SEPARATOR))
+    Ok(listed(arch, &remaps(workspace, cargo_home(), sources, rust)))
+}
+
+/// As the variable holds them.
+pub fn encoded(flags: &[String]) -> String {
+    flags.join(SEPARATOR)
 }
 
 /// Where cargo keeps what it downloads.
@@ -69,7 +74,7 @@ fn remaps(
     remaps
 }
 
-fn flags(arch: Arch, remaps: &[(PathBuf, String)]) -> Vec<String> {
+fn listed(arch: Arch, remaps: &[(PathBuf, String)]) -> Vec<String> {
     // What cargo-lambda would say if no flags were set.
     let cpu = match arch {
         Arch::X86_64 => "haswell",
@@ -99,7 +104,7 @@ mod tests {
             commit: String::from("abc"),
         };
         let sources = BTreeSet::from([Path::new(home).join("registry/src/mirror-123")]);
-        flags(Arch::X86_64, &remaps(&workspace, Some(home.into()), sources, &rust))
+        listed(Arch::X86_64, &remaps(&workspace, Some(home.into()), sources, &rust))
     }
 
     #[test]

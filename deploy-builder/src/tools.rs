@@ -90,7 +90,8 @@ fn succeeds(program: &OsStr, args: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-fn rust(workspace: &Path) -> Result<Rust, MissingTool> {
+/// In the workspace's folder, too.
+pub fn rust(workspace: &Path) -> Result<Rust, MissingTool> {
     let version = rustc(workspace, &["-vV"])?;
     let commit = version.lines().find_map(|line| line.strip_prefix("commit-hash: "));
     Ok(Rust {

@@ -36,24 +36,38 @@ pub struct Tools {
 
 /// Fetches what is not there yet.
 pub fn tools(target: &Path) -> Result<Tools> {
-    let folder = target.join("tools");
-    fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
-    // Held until this function returns: two terminals never fetch at once.
-    let lock = File::create(folder.join(".lock"))?;
-    lock.lock()?;
-
+    let (folder, _lock) = locked(target)?;
     let tools = Tools {
         dynamodb_local: folder.join("dynamodb-local"),
         java: folder.join("java"),
-        // Not a link itself: a virtual environment's Python looks for it one folder above.
-        cargo_lambda: folder.join("cargo-lambda/bin"),
+        cargo_lambda: put_cargo_lambda(&folder)?,
     };
     point(&tools.dynamodb_local, &dynamodb_local(&folder)?)?;
     if !java::works(&tools.java) {
         point(&tools.java, &java::find_or_fetch(&folder)?)?;
     }
-    point(&folder.join("cargo-lambda"), &cargo_lambda::fetched(&folder)?)?;
     Ok(tools)
+}
+
+/// Fetches only this one: the folder to be put first on PATH.
+pub fn cargo_lambda(target: &Path) -> Result<PathBuf> {
+    let (folder, _lock) = locked(target)?;
+    put_cargo_lambda(&folder)
+}
+
+/// The folder of the tools, and its lock. While that is held no other terminal fetches.
+fn locked(target: &Path) -> Result<(PathBuf, File)> {
+    let folder = target.join("tools");
+    fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+    let lock = File::create(folder.join(".lock"))?;
+    lock.lock()?;
+    Ok((folder, lock))
+}
+
+fn put_cargo_lambda(folder: &Path) -> Result<PathBuf> {
+    point(&folder.join("cargo-lambda"), &cargo_lambda::fetched(folder)?)?;
+    // Not a link itself: a virtual environment's Python looks for it one folder above.
+    Ok(folder.join("cargo-lambda/bin"))
 }
 
 fn dynamodb_local(folder: &Path) -> Result<PathBuf> {

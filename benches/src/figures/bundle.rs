@@ -102,9 +102,10 @@ async fn started(program: &Path) -> anyhow::Result<(Duration, u64)> {
         connection.read_exact(&mut said).await?;
         let took = from.elapsed();
         anyhow::ensure!(said == POLL, "it asked for something else first");
-        Ok(took)
+        Ok((took, connection))
     };
-    let took = tokio::time::timeout(WITHIN, polled)
+    // Closed, it would end the process before its memory is looked at.
+    let (took, _connection) = tokio::time::timeout(WITHIN, polled)
         .await
         .with_context(|| format!("{} polls nothing", program.display()))??;
     let pid = child.id().context("it has ended")?;

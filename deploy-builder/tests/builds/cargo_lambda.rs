@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::fixture::{Fixture, foreground, package, ran, two_apps};
+use crate::fixture::{FLAG, Fixture, foreground, package, ran, two_apps};
 
 fn environment(fixture: &Fixture, package: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(fixture.record().join(format!("{package}.env"))).unwrap();
@@ -26,6 +26,26 @@ fn a_package_at_a_time_and_locked() {
 }
 
 #[test]
+fn it_says_the_flags_that_a_build_sets() {
+    let fixture = Fixture::new(&two_apps());
+    fixture.built(None);
+    // Whatever the functions are, and whether or not they can be built.
+    fixture.without("cargo-lambda");
+    fixture.without("zig");
+    let said = ran(fixture.program().arg("flags").env(FLAG, "neither"));
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let set = environment(&fixture, "foreground");
+    let said: Vec<_> = said.stdout.lines().collect();
+    assert_eq!(said.join("\x1f"), set["CARGO_ENCODED_RUSTFLAGS"]);
+    let arm64 = ran(fixture.program().args(["flags", "--arch", "arm64"]));
+    assert!(
+        arm64.stdout.starts_with("-C\ntarget-cpu=neoverse-n1\n"),
+        "{}",
+        arm64.stdout
+    );
+}
+
+#[test]
 fn no_path_of_this_machine_gets_in() {
     let fixture = Fixture::new(&[foreground()]);
     let home = fixture.path("a home");
@@ -33,6 +53,9 @@ fn no_path_of_this_machine_gets_in() {
         ("RUSTFLAGS", "-C target-cpu=native"),
         ("CARGO_ENCODED_RUSTFLAGS", "-Copt-level=0"),
         ("CFLAGS", "-g"),
+        ("CFLAGS_x86_64_unknown_linux_gnu", "-g"),
+        ("CXXFLAGS_x86_64-unknown-linux-gnu", "-g"),
+        ("TARGET_CFLAGS", "-g"),
         ("CARGO_INCREMENTAL", "1"),
         ("CARGO_PROFILE_RELEASE_PANIC", "abort"),
         ("CARGO_LAMBDA_COMPILER", "cross"),

@@ -140,8 +140,15 @@ impl Fixture {
         }
     }
 
-    /// `deploy-builder build` with these arguments, in the workspace; nothing of our own environment decides.
+    /// `deploy-builder build` with these arguments.
     pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.program();
+        command.arg("build").args(args);
+        command
+    }
+
+    /// `deploy-builder`, in the workspace; nothing of our own environment decides.
+    pub fn program(&self) -> Command {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let folders = [self.stubs.clone()].into_iter().chain(std::env::split_paths(&path));
         let mut command = Command::new(env!("CARGO_BIN_EXE_deploy-builder"));
@@ -155,8 +162,6 @@ impl Fixture {
             command.env_remove(name);
         }
         command
-            .arg("build")
-            .args(args)
             .current_dir(self.path("ws"))
             .env("PATH", std::env::join_paths(folders).unwrap())
             .env("STUB_RECORD", self.record());
