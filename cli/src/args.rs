@@ -1,10 +1,12 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
+use secrecy::SecretString;
 
 use crate::client::Client;
 use crate::dev::DevOptions;
 use crate::exit::{self, Exit};
+use crate::keys::KeysArgs;
 use crate::ls::LsArgs;
 use crate::run::RunArgs;
 use crate::show::ShowArgs;
@@ -32,6 +34,11 @@ pub struct Server {
         global = true
     )]
     pub url: String,
+    /// The key that the server asks for, as `outlast keys add` printed it. Other users of this machine can see arguments:
+    /// the variable is the better place
+    // Any text is taken here: clap would repeat one that it refuses.
+    #[arg(long, env = "OUTLAST_KEY", value_name = "KEY", hide_env_values = true, global = true)]
+    pub key: Option<SecretString>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -49,11 +56,12 @@ pub enum Command {
     Show(ShowArgs),
     /// End a run
     Stop(StopArgs),
+    Keys(KeysArgs),
 }
 
 impl Cli {
     pub async fn execute(self) -> anyhow::Result<Exit> {
-        let client = || Client::new(&self.server.url);
+        let client = || Client::new(&self.server.url)?.with_key(self.server.key.as_ref());
         match self.command {
             Command::Demo => crate::demo::demo().await,
             Command::Dev(options) => {
@@ -65,6 +73,7 @@ impl Cli {
             Command::Ls(args) => crate::ls::ls(&client()?, &args).await,
             Command::Show(args) => crate::show::show(&client()?, &args).await,
             Command::Stop(args) => crate::stop::stop(&client()?, &args).await,
+            Command::Keys(args) => crate::keys::keys(&args).await,
         }
     }
 }
@@ -78,6 +87,15 @@ mod tests {
     #[test]
     fn the_command_line_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let line = ["outlast", "--key", "ol_secret", "ls"];
+        let shown = format!("{:?}", Cli::parse_from(line));
+        assert!(!shown.contains("ol_secret"), "{shown}");
+        let misspelled = Cli::try_parse_from(["outlast", "--key", "ol_secret", "list"]).unwrap_err();
+        assert!(!misspelled.to_string().contains("ol_secret"), "{misspelled}");
     }
 
     #[test]

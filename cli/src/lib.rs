@@ -4,6 +4,7 @@
 //! - [`demo`]: a real table is imported while its server is killed and started again
 //! - [`dev`]: all of Outlast in one process, for a laptop; as a library, with any app
 //! - [`run`], [`tail`], [`ls`], [`show`], [`stop`]: what a server is asked, through [`client`]
+//! - [`keys`]: the API keys of a deployment, straight in its table
 //! - [`plan_file`]: a plan, checked before it is sent
 //! - [`sse`]: following a run's events; [`follow`], [`progress`] and [`screen`] show them
 //! - [`table`]: tables that people and programs can read
@@ -15,6 +16,7 @@ pub mod demo;
 pub mod dev;
 pub mod exit;
 pub mod follow;
+pub mod keys;
 pub mod ls;
 pub mod plan_file;
 pub mod progress;
