@@ -11,6 +11,8 @@ use crate::ls::LsArgs;
 use crate::run::RunArgs;
 use crate::show::ShowArgs;
 use crate::stop::StopArgs;
+use crate::sweep::SweepArgs;
+use crate::tables::TablesArgs;
 use crate::tail::TailArgs;
 
 /// Durable agent runs on AWS Lambda and DynamoDB: start runs, follow them, and run everything on this machine.
@@ -57,6 +59,8 @@ pub enum Command {
     /// End a run
     Stop(StopArgs),
     Keys(KeysArgs),
+    Sweep(SweepArgs),
+    Tables(TablesArgs),
 }
 
 impl Cli {
@@ -74,6 +78,8 @@ impl Cli {
             Command::Show(args) => crate::show::show(&client()?, &args).await,
             Command::Stop(args) => crate::stop::stop(&client()?, &args).await,
             Command::Keys(args) => crate::keys::keys(&args).await,
+            Command::Sweep(args) => crate::sweep::sweep(&self.server.url, &args).await,
+            Command::Tables(args) => crate::tables::tables(&args).await,
         }
     }
 }

@@ -67,11 +67,7 @@ pub struct Started {
 
 impl Client {
     pub fn new(url: &str) -> anyhow::Result<Self> {
-        let parsed = reqwest::Url::parse(url).ok().filter(|url| url.has_host());
-        if parsed.is_none_or(|url| !matches!(url.scheme(), "http" | "https")) {
-            let text = format!("{url:?} is no http(s) URL. Example: --url http://{DEFAULT_LISTEN}");
-            return Err(Problem::new(Exit::Usage, text).into());
-        }
+        let url = http_url(url)?;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_WITHIN)
             .read_timeout(STREAM_SILENT_FOR)
@@ -80,7 +76,7 @@ impl Client {
             .context("no HTTP client")?;
         Ok(Self {
             http,
-            url: url.trim_end_matches('/').into(),
+            url,
             credential: None,
         })
     }
@@ -188,6 +184,16 @@ impl Client {
             None => request,
         }
     }
+}
+
+/// Without a slash at its end. Anything else is a wrong command line.
+pub fn http_url(url: &str) -> Result<String, Problem> {
+    let parsed = reqwest::Url::parse(url).ok().filter(|url| url.has_host());
+    if parsed.is_none_or(|url| !matches!(url.scheme(), "http" | "https")) {
+        let text = format!("{url:?} is no http(s) URL. Example: --url http://{DEFAULT_LISTEN}");
+        return Err(Problem::new(Exit::Usage, text));
+    }
+    Ok(url.trim_end_matches('/').into())
 }
 
 async fn send(request: RequestBuilder) -> Result<Response, Failure> {

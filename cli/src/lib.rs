@@ -5,6 +5,7 @@
 //! - [`dev`]: all of Outlast in one process, for a laptop; as a library, with any app
 //! - [`run`], [`tail`], [`ls`], [`show`], [`stop`]: what a server is asked, through [`client`]
 //! - [`keys`]: the API keys of a deployment, straight in its table
+//! - [`tables`], [`sweep`]: what a deployment on this machine needs besides its functions
 //! - [`plan_file`]: a plan, checked before it is sent
 //! - [`sse`]: following a run's events; [`follow`], [`progress`] and [`screen`] show them
 //! - [`table`]: tables that people and programs can read
@@ -25,6 +26,8 @@ pub mod screen;
 pub mod show;
 pub mod sse;
 pub mod stop;
+pub mod sweep;
 pub mod table;
+pub mod tables;
 pub mod tail;
 pub mod wire;

