@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use outlast_core::api_key::{ApiKey, KEY_PREFIX};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
+use crate::credential;
 use crate::dev::options::DEFAULT_LISTEN;
 use crate::exit::{Exit, Problem};
 
@@ -83,22 +83,8 @@ impl Client {
 
     /// Sends this key with each request. One that was mistyped is found here, without the server.
     pub fn with_key(self, key: Option<&SecretString>) -> anyhow::Result<Self> {
-        let Some(key) = key.map(|key| key.expose_secret().trim()).filter(|key| !key.is_empty()) else {
-            return Ok(self);
-        };
-        if key.starts_with(KEY_PREFIX)
-            && let Err(wrong) = ApiKey::parse(key)
-        {
-            let text = format!("the key (--key or OUTLAST_KEY) can't be one: {wrong}. Nothing was sent.");
-            return Err(Problem::new(Exit::Usage, text).into());
-        }
-        let Ok(mut credential) = HeaderValue::try_from(format!("Bearer {key}")) else {
-            let text = "the key (--key or OUTLAST_KEY) holds characters that no header can. Nothing was sent.";
-            return Err(Problem::new(Exit::Usage, text).into());
-        };
-        credential.set_sensitive(true);
         Ok(Self {
-            credential: Some(credential),
+            credential: credential::header(key)?,
             ..self
         })
     }
@@ -310,18 +296,8 @@ impl Refusal {
         } else if self.code == "run_not_found" {
             text.push_str(&format!("\n`{}` lists your runs.", client.command("ls")));
         }
-        match (self.status, &client.credential) {
-            (401, None) => text.push_str(
-                "\nSet OUTLAST_KEY to a key of this deployment; whoever operates it makes one with `outlast keys add`.",
-            ),
-            (401, Some(_)) => text.push_str(
-                "\nThe key was sent and is not good there (any more). Whoever operates the deployment sees with \
-                 `outlast keys ls` which keys there are.",
-            ),
-            (403, _) => text.push_str(
-                "\nUse a key that has the scope; whoever operates the deployment makes one with `outlast keys add --scopes …`.",
-            ),
-            _ => {}
+        if let Some(advice) = credential::advice(self.status, client.credential.is_some()) {
+            text.push_str(&format!("\n{advice}"));
         }
         text
     }
@@ -340,47 +316,6 @@ mod tests {
         assert_eq!(client.command("tail 7"), "outlast tail 7");
         let other = Client::new("https://x.example/base/").unwrap();
         assert_eq!(other.command("ls"), "outlast ls --url https://x.example/base");
-    }
-
-    #[test]
-    fn a_mistyped_key_is_not_sent_and_not_repeated() {
-        let good = ApiKey::from_random([7; 32]);
-        let with = |key: &str| Client::new("http://127.0.0.1:1").unwrap().with_key(Some(&key.into()));
-        for wrong in [
-            &good.expose()[..50],
-            "ol_hunter2",
-            "hunter2\u{7f}",
-            &good.expose().replace("Bw", "wB"),
-        ] {
-            let told = with(wrong).err().unwrap().to_string();
-            assert!(!told.contains(wrong) && told.contains("OUTLAST_KEY"), "{told}");
-        }
-        // With the line's end that `cat` leaves; and a credential of another kind.
-        for right in [format!("{}\n", good.expose()), "eyJ0eXAi.x.y".into()] {
-            let client = with(&right).unwrap();
-            let shown = format!("{:?}", client.request(Method::GET, "/runs"));
-            assert!(client.credential.is_some() && !shown.contains(right.trim()), "{shown}");
-        }
-        assert!(with("").unwrap().credential.is_none());
-    }
-
-    #[test]
-    fn a_refusal_says_what_to_do_about_the_key() {
-        let told = |status, client: &Client| {
-            let refusal = Refusal {
-                status,
-                code: String::new(),
-                message: "no".into(),
-                details: Value::Null,
-            };
-            refusal.text(client)
-        };
-        let without = Client::new("http://127.0.0.1:1").unwrap();
-        let with = without.clone().with_key(Some(&"k".into())).unwrap();
-        assert!(told(401, &without).contains("Set OUTLAST_KEY"));
-        assert!(told(401, &with).contains("not good there"));
-        assert!(told(403, &with).contains("--scopes"));
-        assert!(!told(409, &with).contains("key"));
     }
 
     #[test]
