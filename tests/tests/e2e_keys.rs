@@ -153,10 +153,7 @@ async fn a_key_of_the_command_line_starts_a_run_a_reader_can_not_and_a_removed_o
         .join("\n");
     assert!(logged.contains("\"level\":\"TRACE\""), "it logs all there is");
     for secret in [&writer, &reader, &stranger, token["token"].as_str().expect("a token")] {
-        assert!(
-            !keys.contains(secret.as_str()) && !logged.contains(secret.as_str()),
-            "{logged}"
-        );
+        assert!(!keys.contains(secret) && !logged.contains(secret), "{logged}");
     }
 }
 

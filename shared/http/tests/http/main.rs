@@ -1,5 +1,6 @@
 //! The router over an engine on the test double, as clients see it.
 
+mod any_bytes;
 mod doors;
 mod events;
 mod inline;
