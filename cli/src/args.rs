@@ -105,6 +105,25 @@ mod tests {
     }
 
     #[test]
+    fn every_command_is_told_apart_from_the_options_of_all() {
+        for line in [
+            &["keys", "rm", "ol_AbCdEfGh"][..],
+            &["keys", "ls", "--table", "t"],
+            &["keys", "--table", "t", "add", "--owner", "o"],
+            &["dev", "--table", "t:k"],
+            &["tail", "r"],
+            &["stop", "r", "--force"],
+        ] {
+            let cli = Cli::parse_from([&["outlast"], line, &["--url", "http://u", "--key", "k"]].concat());
+            assert_eq!(
+                (cli.server.url.as_str(), cli.server.key.is_some()),
+                ("http://u", true),
+                "{line:?}"
+            );
+        }
+    }
+
+    #[test]
     fn the_default_url_is_where_dev_listens() {
         let cli = Cli::command();
         let url = cli.get_arguments().find(|argument| argument.get_id() == "url").unwrap();

@@ -65,7 +65,9 @@ struct AddArgs {
 #[derive(Clone, Debug, Args)]
 struct RmArgs {
     /// Its first characters, as `ls` shows them
-    key: String,
+    // Not `key`: clap knows an argument by that name already, the one that every command takes.
+    #[arg(value_name = "KEY")]
+    begins: String,
 }
 
 pub async fn keys(args: &KeysArgs) -> anyhow::Result<Exit> {
@@ -111,7 +113,7 @@ async fn ls(keys: &Keys) -> Result<Exit, StoreError> {
 
 async fn rm(keys: &Keys, args: &RmArgs, table: &str) -> anyhow::Result<Exit> {
     let all = keys.list().await.map_err(|error| failed(&error, table))?;
-    let record = named(&all, &args.key)?;
+    let record = named(&all, &args.begins)?;
     let removed = keys.remove(record).await.map_err(|error| failed(&error, table))?;
     say(&match removed {
         true => format!("{} of {} is removed.", record.begins, record.owner),
