@@ -63,7 +63,7 @@ mod tests {
             let problem = header(Some(&wrong.into())).unwrap_err();
             assert_eq!(problem.exit, Exit::Usage);
             assert!(
-                !problem.text.contains(wrong) && problem.text.contains("OUTLAST_KEY"),
+                !problem.text.contains(wrong) && problem.text.contains("--key"),
                 "{problem}"
             );
         }

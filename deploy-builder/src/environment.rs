@@ -46,11 +46,8 @@ pub fn of(role: Role, base_path: &str, background: Option<&str>) -> Vec<Setting>
             },
         });
         settings.push(required(&vars::DISPATCH_SECRET));
-    } else {
-        // Nothing is dispatched; with a secret browsers can read runs all the same.
-        settings.push(optional(&vars::DISPATCH_SECRET));
+        settings.push(optional(&vars::DISPATCH_SECRET_PREVIOUS));
     }
-    settings.push(optional(&vars::DISPATCH_SECRET_PREVIOUS));
     settings.push(optional(match role {
         Role::Foreground => &vars::FOREGROUND_SOFT_CAP,
         Role::Background => &vars::BACKGROUND_SOFT_CAP,

@@ -3,6 +3,8 @@
 use std::process::Output;
 use std::time::Duration;
 
+use clap::CommandFactory as _;
+use outlast_cli::args::Cli;
 use outlast_core::env_vars as vars;
 use outlast_tests::dev::program;
 use outlast_tests::lambda::deployment::{Deployment, Options, Work};
@@ -39,10 +41,18 @@ async fn outlast(deployed: &Deployment, key: Option<&str>, args: &[&str]) -> Out
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ACCESS_KEY_ID", "test")
         .env("AWS_SECRET_ACCESS_KEY", "test")
-        .envs(key.map(|key| ("OUTLAST_KEY", key)))
+        .envs(key.map(|key| (key_variable(), key)))
         .kill_on_drop(true);
     let output = tokio::time::timeout(PATIENCE, command.output()).await;
     output.expect("in time").expect("it starts")
+}
+
+/// The variable from which the command line takes its key.
+fn key_variable() -> String {
+    let cli = Cli::command();
+    let key = cli.get_arguments().find(|argument| argument.get_id() == "key");
+    let variable = key.and_then(|key| key.get_env()).and_then(|name| name.to_str());
+    variable.expect("a variable").to_owned()
 }
 
 /// What it says when it goes well.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use http::Method;
 use outlast_core::dispatch_token::Purpose;
+use outlast_core::env_vars::DISPATCH_SECRET;
 use outlast_core::limits::READ_TOKEN_LIFE;
 use outlast_core::{Owner, RunId, Scope, read_token};
 use outlast_engine::dispatch::TOKEN_HEADER;
@@ -173,7 +174,7 @@ async fn a_deployment_without_a_secret_says_what_to_set() {
     };
     let answer = ask(&run).await;
     assert_eq!(answer.problem(501), "no_read_tokens");
-    assert!(answer.text.contains("OUTLAST_DISPATCH_SECRET"), "{}", answer.text);
+    assert!(answer.text.contains(DISPATCH_SECRET.name), "{}", answer.text);
     assert_eq!(ask("no-id").await.problem(404), "run_not_found");
     // One that was made while there was a secret.
     let now = rig.engine.seams().now();
