@@ -31,7 +31,7 @@ pub struct Client {
 pub enum Failure {
     /// It can't be reached, or the connection broke.
     Away(String),
-    /// An error of its own, 5xx: the same request may go well later.
+    /// An error of its own, 5xx, or too much to do: the same request may go well later.
     Failing { status: u16, message: String },
     /// It understood, and said no.
     Refused(Refusal),
@@ -191,7 +191,9 @@ async fn send(request: RequestBuilder) -> Result<Response, Failure> {
     let body: Value = serde_json::from_slice(&response.bytes().await.map_err(away)?).unwrap_or_default();
     let message = body["detail"].as_str().or(body["title"].as_str());
     let message = message.map_or_else(|| format!("HTTP {status}"), str::to_owned);
-    if !status.is_client_error() {
+    // Platforms answer so when they are too busy, or were too slow: no word of the server's own.
+    let is_busy = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+    if is_busy || !status.is_client_error() {
         let status = status.as_u16();
         return Err(Failure::Failing { status, message });
     }

@@ -32,6 +32,10 @@ impl Default for Patience {
     }
 }
 
+/// Behind a hand-off, how long somebody else has to go on with the run before its carrier asks for the next chunk: a log that
+/// is read from its beginning is full of hand-offs that were followed by more.
+const HANDED_OFF_FOR: Duration = Duration::from_millis(500);
+
 #[derive(Debug)]
 pub enum Heard {
     Event(Event),
@@ -60,6 +64,8 @@ pub struct Follow {
     carries: bool,
     /// A chunk is to be asked for.
     to_continue: bool,
+    /// The last event was a hand-off.
+    handed_off: bool,
     ended: bool,
 }
 
@@ -82,6 +88,7 @@ impl Follow {
             fruitless: 0,
             carries: false,
             to_continue: false,
+            handed_off: false,
             ended: false,
         }
     }
@@ -136,9 +143,20 @@ impl Follow {
                 }
                 continue;
             };
-            match events.next().await {
+            let next = events.next();
+            let next = match self.carries && self.handed_off {
+                true => tokio::time::timeout(HANDED_OFF_FOR, next).await,
+                false => Ok(next.await),
+            };
+            let Ok(next) = next else {
+                (self.events, self.to_continue) = (None, true);
+                continue;
+            };
+            match next {
                 Some(Ok(sse)) if sse.event == "reconnect" => {
                     (self.events, self.fruitless) = (None, 0);
+                    // A wait may be over, or a holder gone: nobody else need be there to find out.
+                    self.to_continue = self.carries;
                     if let Some(wait) = sse.retry {
                         tokio::time::sleep(wait).await;
                     }
@@ -146,14 +164,15 @@ impl Follow {
                 Some(Ok(sse)) => {
                     if let Some(event) = self.fresh(sse)? {
                         (self.ended, self.fruitless) = (event.is_terminal(), 0);
-                        if self.carries && event.kind == "auto_continue" {
-                            (self.events, self.to_continue) = (None, true);
-                        }
+                        self.handed_off = event.kind == "auto_continue";
                         return Ok(Some(Heard::Event(event)));
                     }
                 }
                 // A broken connection and one that the server ended are one: the next says what is the matter.
-                Some(Err(_)) | None => (self.events, self.fruitless) = (None, self.fruitless + 1),
+                Some(Err(_)) | None => {
+                    (self.events, self.fruitless) = (None, self.fruitless + 1);
+                    self.to_continue = self.carries && self.handed_off;
+                }
             }
         }
     }
@@ -185,7 +204,7 @@ impl Follow {
             }
             // Somebody else carries it by now, or nobody may: its events tell.
             Err(Failure::Refused(refusal)) if self.to_continue => {
-                self.to_continue = false;
+                (self.to_continue, self.handed_off) = (false, false);
                 self.carries &= refusal.code != "not_inline";
                 return Ok(None);
             }

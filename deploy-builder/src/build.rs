@@ -1,6 +1,7 @@
 //! `cargo lambda build`, a package at a time: built together, the features that one function asks of a library would
 //! leak into another.
 
+use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -17,7 +18,18 @@ const CLEARED: [&str; 2] = ["CARGO_LAMBDA_", "CARGO_PROFILE_"];
 /// So would these.
 const INCREMENTAL: [&str; 2] = ["CARGO_INCREMENTAL", "CARGO_BUILD_INCREMENTAL"];
 /// And flags: a deployment's are always the same.
-const FLAGS: [&str; 4] = ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS", "CFLAGS", "CXXFLAGS"];
+const FLAGS: [&str; 6] = [
+    "RUSTFLAGS",
+    "CARGO_BUILD_RUSTFLAGS",
+    "CFLAGS",
+    "CXXFLAGS",
+    "TARGET_CFLAGS",
+    "TARGET_CXXFLAGS",
+];
+/// What of them is for one target.
+const FLAGS_OF_TARGETS: [&str; 2] = ["CFLAGS_", "CXXFLAGS_"];
+/// In the target folder; whoever has locked it builds.
+const LOCK: &str = ".deploy-builder.lock";
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -113,7 +125,10 @@ impl Builder<'_> {
 }
 
 fn changes_what_is_built(variable: &str) -> bool {
-    CLEARED.iter().any(|start| variable.starts_with(start))
+    CLEARED
+        .iter()
+        .chain(&FLAGS_OF_TARGETS)
+        .any(|start| variable.starts_with(start))
         || INCREMENTAL.contains(&variable)
         || FLAGS.contains(&variable)
 }
@@ -122,6 +137,23 @@ fn changes_what_is_built(variable: &str) -> bool {
 pub fn ignored() -> Vec<&'static str> {
     let set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     FLAGS.into_iter().chain([flags::VARIABLE]).filter(set).collect()
+}
+
+/// Of this target folder, until what this returns is dropped: cargo's own lock doesn't cover the program that cargo-lambda
+/// copies out of it, which another build would replace while it is being read.
+pub fn alone(target: &Path) -> Result<File, BuildError> {
+    let path = target.join(LOCK);
+    let failed = || io("the target folder can't be locked", &path);
+    std::fs::create_dir_all(target).map_err(failed())?;
+    let lock = File::create(&path).map_err(failed())?;
+    match lock.try_lock() {
+        Ok(()) => return Ok(lock),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(error)) => return Err(failed()(error)),
+    }
+    eprintln!("another deploy-builder builds in {}: waiting for it", target.display());
+    lock.lock().map_err(failed())?;
+    Ok(lock)
 }
 
 /// The folder is by binary, not by processor: what lies there may be for another one.

@@ -70,6 +70,7 @@ fn build_into(folder: &Path, workspace: &Workspace, planned: Vec<Function>) -> a
         tools: &tools,
         rustflags: flags::encoded(workspace, &tools.rust, arch).context("the packages can't be read")?,
     };
+    let alone = build::alone(&workspace.target)?;
     let mut progress = Progress::new(planned.len());
     let (mut packed, mut contents) = (Vec::new(), Vec::new());
     for function in planned {
@@ -81,6 +82,7 @@ fn build_into(folder: &Path, workspace: &Workspace, planned: Vec<Function>) -> a
         contents.push((function.file.clone(), zip));
         packed.push(Packed::new(function, &contents[contents.len() - 1].1));
     }
+    drop(alone);
     let manifest = Manifest::new(packed);
     contents.push((manifest::FILE.to_owned(), manifest.to_json()?.into_bytes()));
     output::write(folder, &contents)?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use outlast_core::env_vars::{BACKGROUND_FUNCTION, DISPATCH_SECRET, EVENTS_TABLE, RUNS_TABLE, Variable};
+use outlast_core::env_vars::{BACKGROUND_FUNCTION, DISPATCH, DISPATCH_SECRET, EVENTS_TABLE, RUNS_TABLE, Variable};
 
 use crate::environment::Setting;
 use crate::plan::{Function, Role};
@@ -138,6 +138,13 @@ fn background(function: &Function, functions: &[&Function], wrong: &mut Vec<Stri
         wrong.push(format!(
             "nothing dispatches to the background function `{name}`: no foreground function of app `{}` names it in {}",
             function.app, BACKGROUND_FUNCTION.name
+        ));
+    }
+    // It hands on to itself, and doesn't start where nothing is dispatched.
+    if !setting(function, &DISPATCH).is_some_and(|setting| setting.required && setting.value.is_some()) {
+        wrong.push(format!(
+            "the environment of `{name}` lacks {} with a value",
+            DISPATCH.name
         ));
     }
     needs(function, &DISPATCH_SECRET, wrong);

@@ -220,8 +220,8 @@ impl World {
         let engine = self.host().engine.clone();
         let cap = Duration::from_millis(1_000 + self.dice.below(3_000));
         self.invocations.push(tokio::spawn(async move {
-            let pass = invocation(&engine, HostKind::Foreground, cap);
-            let _ = sweep_and_carry(&engine, pass).await;
+            let chunk = || invocation(&engine, HostKind::Foreground, cap);
+            let _ = sweep_and_carry(&engine, chunk).await;
         }));
     }
 

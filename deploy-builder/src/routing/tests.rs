@@ -152,6 +152,8 @@ fn a_planted_background_function() {
 fn an_environment_that_lacks_something() {
     for (name, variable) in [
         ("background", &DISPATCH_SECRET),
+        // Without it a background function doesn't start.
+        ("background", &DISPATCH),
         ("foreground", &DISPATCH_SECRET),
         ("background", &RUNS_TABLE),
         ("background", &EVENTS_TABLE),

@@ -1,8 +1,12 @@
 //! With the flag off: the same bytes, whatever else differs.
 
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
 use outlast_core::env_vars::DISPATCH_SECRET;
 
-use crate::fixture::{Fixture, background, foreground, two_apps};
+use crate::fixture::{Fixture, background, foreground, tree, two_apps};
 
 #[test]
 fn every_way_of_saying_off_is_one_tree() {
@@ -77,5 +81,32 @@ fn a_secret_of_the_builder_s_environment_stays_there() {
         let bytes = std::fs::read(fixture.path("out").join(&name)).unwrap();
         let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
         assert!(!found, "{name}");
+    }
+}
+
+#[test]
+fn two_builds_at_once_take_turns() {
+    let fixture = Fixture::new(&[foreground()]);
+    let alone = fixture.built(None);
+    let pipe = fixture.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let one = fixture
+        .command(&["--out", "../one"])
+        .env("STUB_WAITS", &pipe)
+        .spawn()
+        .unwrap();
+    // It opens when the first build has half of a program where the second one's would be.
+    let held = File::create(&pipe).unwrap();
+    let mut other = fixture.command(&["--out", "../other"]);
+    let mut other = other.stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    // Kept: it says more.
+    let mut stderr = BufReader::new(other.stderr.take().unwrap());
+    stderr.read_line(&mut said).unwrap();
+    drop(held);
+    assert!(said.contains("waiting for it"), "{said}");
+    for (mut build, out) in [(one, "one"), (other, "other")] {
+        assert!(build.wait().unwrap().success(), "{out}");
+        assert_eq!(tree(&fixture.path(out)), alone, "{out}");
     }
 }

@@ -101,6 +101,8 @@ pub enum Command {
     Due {
         committed: u64,
         timing: Timing,
+        /// Whether this deployment has anywhere to dispatch to.
+        dispatches: bool,
     },
     /// A dispatch for `epoch` died at `stage`.
     DispatchFailed {
@@ -182,7 +184,8 @@ pub enum Then {
     Nothing,
     /// Send a dispatch for the row's epoch. If that fails, the sweep repeats it when the run is due.
     Dispatch,
-    /// Carry a chunk of it here: it is inline, and its client hasn't come back. It stays due until somebody does.
+    /// Carry a chunk of it here: it is inline and its client hasn't come back, or this deployment no longer dispatches.
+    /// It stays due until somebody does.
     Carry,
 }
 
@@ -275,9 +278,18 @@ pub fn apply(run: &Run, command: &Command, now: Timestamp) -> Result<Change, Ref
         (Phase::Queued | Phase::Lapsed | Phase::Waiting | Phase::Lost, Command::Stop { .. }) => Ok(stop_now(run, now)),
         (Phase::Ended, Command::Stop { .. }) => Ok(unchanged(run)),
 
-        (Phase::Queued | Phase::Lost, Command::Due { timing, .. }) => Ok(due_queued(run, timing, now)),
-        (Phase::Lapsed, Command::Due { committed, timing }) => Ok(due_lapsed(run, *committed, timing, now)),
-        (Phase::Waiting, Command::Due { timing, .. }) => due_waiting(run, timing, now),
+        (Phase::Queued | Phase::Lost, Command::Due { timing, dispatches, .. }) => {
+            Ok(due_queued(run, *dispatches, timing, now))
+        }
+        (
+            Phase::Lapsed,
+            Command::Due {
+                committed,
+                timing,
+                dispatches,
+            },
+        ) => Ok(due_lapsed(run, *committed, *dispatches, timing, now)),
+        (Phase::Waiting, Command::Due { timing, dispatches, .. }) => due_waiting(run, *dispatches, timing, now),
         (Phase::Live, Command::Due { .. }) => Err(Refusal::NotDue),
 
         (Phase::Queued | Phase::Lost, Command::DispatchFailed { epoch, stage, error }) => {

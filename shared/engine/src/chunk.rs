@@ -101,6 +101,8 @@ impl Chunk {
     /// For a step that may not begin in this chunk: never resolves. The chunk ends around it.
     pub(crate) async fn turn_away(&self) -> std::convert::Infallible {
         self.turned_away.fetch_add(1, Ordering::SeqCst);
+        // The agent's code may drop the step and go on without it.
+        let _guard = TurnedAway(self);
         self.changed.notify_one();
         std::future::pending().await
     }
@@ -169,6 +171,14 @@ pub(crate) struct Recorded {
     pub attempt: u64,
     pub input_digest: Option<Box<str>>,
     pub state: StepState,
+}
+
+struct TurnedAway<'a>(&'a Chunk);
+
+impl Drop for TurnedAway<'_> {
+    fn drop(&mut self) {
+        self.0.turned_away.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 pub(crate) struct InHand(Arc<Chunk>);

@@ -49,7 +49,8 @@ pub struct DispatchError(pub String);
 /// accepted when there was somewhere to dispatch it to, and now there isn't.
 pub async fn dispatch(engine: &Engine, run: &Run) {
     let Some(dispatching) = &engine.dispatching else {
-        return;
+        let error = DeliveryError::NotDispatching.to_string();
+        return note_failure(engine, run.clone(), run.epoch, DispatchStage::Refused, error).await;
     };
     let body = DispatchBody {
         run_id: run.id.clone(),
@@ -85,11 +86,15 @@ pub enum DeliveryError {
     Token(#[from] TokenError),
     #[error("the dispatch's body is not one of ours")]
     Body,
+    /// A function's name or URL leads to another one.
+    #[error("the dispatch is for the {} function, and this is the {} function", .to.as_str(), .here.as_str())]
+    Host { to: HostKind, here: HostKind },
     #[error("this deployment dispatches nothing")]
     NotDispatching,
 }
 
-/// Checks a delivery as it arrived. An expired one is noted on its run: whoever looks there learns where it died.
+/// Checks a delivery as it arrived. One of ours that is too late, or at the wrong host, is noted on its run: whoever looks
+/// there learns where it died.
 pub async fn check_delivery(
     engine: &Engine,
     Delivery { body, token }: Delivery<'_>,
@@ -102,21 +107,17 @@ pub async fn check_delivery(
         return Err(error.into());
     }
     let dispatch: DispatchBody = serde_json::from_slice(body).map_err(|_| DeliveryError::Body)?;
-    if dispatch.host != host {
-        return Err(DeliveryError::Body);
-    }
-    if let Err(error) = verified {
-        note_delivery_failure(
-            engine,
-            &dispatch.run_id,
-            dispatch.expected_epoch,
-            DispatchStage::Token,
-            error.to_string(),
-        )
-        .await;
-        return Err(error.into());
-    }
-    Ok(dispatch)
+    let (stage, error) = match verified {
+        Err(error) => (DispatchStage::Token, error.into()),
+        Ok(()) if dispatch.host != host => {
+            let to = dispatch.host;
+            (DispatchStage::SetUp, DeliveryError::Host { to, here: host })
+        }
+        Ok(()) => return Ok(dispatch),
+    };
+    let said = error.to_string();
+    note_delivery_failure(engine, &dispatch.run_id, dispatch.expected_epoch, stage, said).await;
+    Err(error)
 }
 
 /// Checks a call of the schedule that came over plain HTTP.

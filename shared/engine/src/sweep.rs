@@ -11,7 +11,7 @@ use outlast_core::{Command, Refusal, Run, RunId, Status, Then, Timestamp};
 use outlast_store::StoreError;
 use outlast_store::schema::DUE_SHARDS;
 
-use crate::carry::{Invocation, carry};
+use crate::carry::{Invocation, begin};
 use crate::control::change_run;
 use crate::dispatch::dispatch;
 use crate::engine::Engine;
@@ -38,15 +38,20 @@ pub struct Swept {
     abandoned: Vec<(Timestamp, RunId)>,
 }
 
-/// One pass; then, within what is left of the invocation, one chunk of a run that nobody else carries.
-pub async fn sweep_and_carry(engine: &Arc<Engine>, invocation: Invocation) -> Result<Swept, EngineError> {
-    let mut swept = sweep(engine).await?;
+/// One pass; then one chunk of a run that nobody else carries.
+///
+/// `invocation` is asked when the pass is done: a chunk that began with what a long pass had left over could be too short for
+/// the run's next step, and three such chunks would end it for getting nowhere. The chunk has a task of its own: a caller
+/// that goes away must not make it a crash.
+pub async fn sweep_and_carry(engine: &Arc<Engine>, invocation: impl Fn() -> Invocation) -> Result<Swept, EngineError> {
+    let (mut swept, unanswered) = pass(engine).await;
     swept.abandoned.sort_unstable();
     for (_, run) in std::mem::take(&mut swept.abandoned) {
+        let invocation = invocation();
         if engine.seams.now() >= invocation.time.soft_cap_at {
             break;
         }
-        match carry(engine, &run, None, invocation).await {
+        match begin(engine, run.clone(), None, invocation).ended().await {
             Ok(_) => {
                 swept.carried += 1;
                 break;
@@ -59,12 +64,18 @@ pub async fn sweep_and_carry(engine: &Arc<Engine>, invocation: Invocation) -> Re
             }
         }
     }
-    Ok(swept)
+    unanswered.map_or(Ok(swept), |error| Err(error.into()))
 }
 
 /// One pass over all that is due. To be called each minute in a deployment; more often is harmless. Fails only if the index
 /// can't be read: a run that can't be brought on is counted in [`Swept::failed`].
 pub async fn sweep(engine: &Arc<Engine>) -> Result<Swept, EngineError> {
+    let (swept, unanswered) = pass(engine).await;
+    unanswered.map_or(Ok(swept), |error| Err(error.into()))
+}
+
+/// What it did, and why a part of the index could not be read.
+async fn pass(engine: &Arc<Engine>) -> (Swept, Option<StoreError>) {
     let now = engine.seams.now();
     let mut swept = Swept::default();
     let mut unanswered = None;
@@ -98,7 +109,7 @@ pub async fn sweep(engine: &Arc<Engine>) -> Result<Swept, EngineError> {
             }
         }
     }
-    unanswered.map_or(Ok(swept), |error| Err(error.into()))
+    (swept, unanswered)
 }
 
 /// What a person who asks for one run may rely on: the sweep's decision for it, made now. `None`: it isn't there.
@@ -132,19 +143,14 @@ async fn attend(engine: &Arc<Engine>, id: &RunId) -> Result<Did, EngineError> {
     let command = Command::Due {
         committed,
         timing: engine.timing,
+        dispatches: engine.dispatching.is_some(),
     };
     let change = match change_run(engine, &engine.store, run, &command).await {
         Ok(change) => change,
         Err(EngineError::Refused(Refusal::NotDue | Refusal::NotReady | Refusal::Ended)) => return Ok(Did::default()),
         Err(error) => return Err(error),
     };
-    let is_carried_here = match change.then {
-        Then::Nothing => false,
-        Then::Carry => true,
-        // Accepted when there was a background to dispatch to.
-        Then::Dispatch => engine.dispatching.is_none(),
-    };
-    let dispatched = change.then == Then::Dispatch && !is_carried_here;
+    let dispatched = change.then == Then::Dispatch;
     if dispatched {
         dispatch(engine, &change.run).await;
     }
@@ -153,7 +159,7 @@ async fn attend(engine: &Arc<Engine>, id: &RunId) -> Result<Did, EngineError> {
         lost: matches!(change.log, Log::Lost { .. }),
         dispatched,
         ended: matches!(change.log, Log::Ended(_)),
-        abandoned_since: is_carried_here.then_some(last_sign_of_life),
+        abandoned_since: (change.then == Then::Carry).then_some(last_sign_of_life),
     })
 }
 

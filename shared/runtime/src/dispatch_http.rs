@@ -24,12 +24,14 @@ pub struct HttpDispatcher {
 
 impl HttpDispatcher {
     /// To the function at `url`, whose routes begin with `base_path`.
-    pub fn new(client: reqwest::Client, url: &Uri, base_path: &str) -> Self {
+    pub fn new(url: &Uri, base_path: &str) -> reqwest::Result<Self> {
         let url = url.to_string();
-        Self {
-            client,
+        // Where a redirect leads, the token must not go.
+        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
+        Ok(Self {
+            client: client.build()?,
             url: format!("{}{base_path}{PROCESS_RUN}", url.trim_end_matches('/')),
-        }
+        })
     }
 }
 

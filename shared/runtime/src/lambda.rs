@@ -27,6 +27,9 @@ use crate::settings::{self, Dispatch, Settings};
 use crate::telemetry::{self, Format};
 use crate::wiring::{self, Wiring};
 
+/// What Lambda calls this function.
+const OWN_NAME: &str = "AWS_LAMBDA_FUNCTION_NAME";
+
 /// Serves an app's invocations until Lambda ends the process. A configuration that is wrong is an error before the first
 /// one.
 pub async fn serve(app: App, host: Host) -> anyhow::Result<()> {
@@ -49,8 +52,22 @@ pub async fn serve(app: App, host: Host) -> anyhow::Result<()> {
              with {url}"
         );
     }
+    let own = std::env::var(OWN_NAME).ok();
+    if let Dispatch::Lambda {
+        background: Some(background),
+        ..
+    } = &settings.dispatch
+        && host.kind() == HostKind::Foreground
+        && own.as_deref() == Some(function_of(background))
+    {
+        let (variable, dispatch) = (vars::BACKGROUND_FUNCTION.name, vars::DISPATCH.name);
+        bail!(
+            "{variable} is `{background}`, and that is this foreground function: name the background function; or, where \
+             there is none, leave {variable} out and set {dispatch} to `lambda`"
+        );
+    }
     let own_name = OwnName::default();
-    let router = router(app, host, settings, own_name.clone()).await;
+    let router = router(app, host, settings, own_name.clone()).await?;
     let handler = ServiceBuilder::new()
         .map_request(move |request| mark(request, &own_name))
         .map_response(hide_errors)
@@ -60,7 +77,7 @@ pub async fn serve(app: App, host: Host) -> anyhow::Result<()> {
         .map_err(|error| anyhow!(error))
 }
 
-async fn router(app: App, host: Host, settings: Settings, own_name: OwnName) -> axum::Router {
+async fn router(app: App, host: Host, settings: Settings, own_name: OwnName) -> anyhow::Result<axum::Router> {
     let clients = Clients::from_env(settings.timing).await;
     let base_path = &settings.base_path;
     let to = settings.dispatch.to(host.kind());
@@ -72,7 +89,7 @@ async fn router(app: App, host: Host, settings: Settings, own_name: OwnName) -> 
             (Some((Arc::new(dispatcher), keys)), InternalAccess::MarkedOnly)
         }
         Dispatch::Http { url, keys, .. } => {
-            let dispatcher = HttpDispatcher::new(reqwest::Client::new(), &url, base_path);
+            let dispatcher = HttpDispatcher::new(&url, base_path)?;
             (Some((Arc::new(dispatcher), keys)), InternalAccess::Signed)
         }
     };
@@ -98,18 +115,24 @@ async fn router(app: App, host: Host, settings: Settings, own_name: OwnName) -> 
             Arc::new(ApiKeyIdentity::new(engine.store().clone(), clock))
         }
     };
-    outlast_http::router(Api {
+    Ok(outlast_http::router(Api {
         identity,
         internal,
         read_tokens: settings.read_tokens,
         ..wiring::api(engine, host, settings.base_path)
-    })
+    }))
+}
+
+/// Its name alone: as it may stand in an ARN, whole or not, and with an alias or a version behind it.
+fn function_of(named: &str) -> &str {
+    let name = named.rsplit_once("function:").map_or(named, |(_, name)| name);
+    name.split(':').next().unwrap_or(name)
 }
 
 /// This execution environment, as a person finds its logs.
 fn holder() -> String {
     let set = |name| std::env::var(name).ok();
-    let function = set("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_else(|| "function".into());
+    let function = set(OWN_NAME).unwrap_or_else(|| "function".into());
     let environment = set("AWS_LAMBDA_LOG_STREAM_NAME").unwrap_or_else(|| std::process::id().to_string());
     format!("{function}/{environment}")
 }

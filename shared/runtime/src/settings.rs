@@ -176,7 +176,10 @@ impl Reader<'_> {
         let background = self.raw(vars::BACKGROUND_FUNCTION.name).map(str::to_owned);
         match self.raw(name).map(str::to_owned).as_deref() {
             // A deployment that has a background function says so; one that has none need not say that.
-            None if background.is_none() => Some(Dispatch::None),
+            None if background.is_none() => {
+                self.no_url();
+                Some(Dispatch::None)
+            }
             None | Some("lambda") => Some(Dispatch::Lambda {
                 keys: self.dispatch_keys()?,
                 background,
@@ -189,6 +192,7 @@ impl Reader<'_> {
                         vars::BACKGROUND_FUNCTION.name
                     ));
                 }
+                self.no_url();
                 Some(Dispatch::None)
             }
             Some("http") => {
@@ -215,11 +219,31 @@ impl Reader<'_> {
         }
     }
 
+    /// Where runs are inline a URL would never be used: whoever set it wanted something else.
+    fn no_url(&mut self) {
+        for url in [vars::BACKGROUND_URL.name, vars::FOREGROUND_URL.name] {
+            if self.raw(url).is_some() {
+                let dispatch = vars::DISPATCH.name;
+                self.problem(format!(
+                    "{url} is set, and nothing would be posted to it: set {dispatch} to `http`, or leave {url} out."
+                ));
+            }
+        }
+    }
+
     fn dispatch_url(&mut self) -> Option<(Uri, HostKind)> {
         let urls = [
             (&vars::BACKGROUND_URL, HostKind::Background),
             (&vars::FOREGROUND_URL, HostKind::Foreground),
         ];
+        if urls.iter().all(|(variable, _)| self.raw(variable.name).is_some()) {
+            self.problem(format!(
+                "{} and {} are both set: chunks go to the background function, or are chained through the foreground \
+                 function. Leave one of them out.",
+                vars::BACKGROUND_URL.name,
+                vars::FOREGROUND_URL.name
+            ));
+        }
         let set = urls
             .into_iter()
             .find_map(|(variable, to)| Some((variable, self.raw(variable.name)?.to_owned(), to)));

@@ -280,7 +280,28 @@ pub(super) fn stop_now(run: &Run, now: Timestamp) -> Change {
     end(run, Some(Reason::Stopped), now)
 }
 
-pub(super) fn due_queued(run: &Run, timing: &Timing, now: Timestamp) -> Change {
+/// Whether whoever looks carries it, because nobody can be told to.
+fn is_carried_by_the_sweep(run: &Run, dispatches: bool) -> bool {
+    match run.executor {
+        Executor::Inline => true,
+        // Accepted when there was somewhere to dispatch it to.
+        Executor::Background => !dispatches,
+        Executor::External => false,
+    }
+}
+
+/// As [`queue_next`], for the sweep, which knows whether there is anywhere to dispatch to. Without it a background run stays
+/// due, and nothing is counted towards giving it up: nobody has tried to start it.
+pub(super) fn queue_swept(run: &mut Run, dispatches: bool, timing: &Timing, now: Timestamp) -> Then {
+    if run.executor != Executor::Background || dispatches || run.paused || run.blocked {
+        return queue_next(run, timing, now);
+    }
+    run.dispatch = Dispatch::default();
+    run.due_at = Some(now.min(run.ends_at));
+    Then::Carry
+}
+
+pub(super) fn due_queued(run: &Run, dispatches: bool, timing: &Timing, now: Timestamp) -> Change {
     if run.stopping {
         return end(run.clone(), Some(Reason::Stopped), now);
     }
@@ -290,7 +311,7 @@ pub(super) fn due_queued(run: &Run, timing: &Timing, now: Timestamp) -> Change {
     if run.due_at.is_some_and(|due_at| now < due_at) || run.paused || run.blocked {
         return unchanged(run);
     }
-    if run.executor == Executor::Inline {
+    if is_carried_by_the_sweep(run, dispatches) {
         return Change {
             then: Then::Carry,
             ..unchanged(run)
@@ -319,7 +340,7 @@ pub(super) fn due_queued(run: &Run, timing: &Timing, now: Timestamp) -> Change {
     }
 }
 
-pub(super) fn due_waiting(run: &Run, timing: &Timing, now: Timestamp) -> Result<Change, Refusal> {
+pub(super) fn due_waiting(run: &Run, dispatches: bool, timing: &Timing, now: Timestamp) -> Result<Change, Refusal> {
     if run.stopping {
         return Ok(end(run.clone(), Some(Reason::Stopped), now));
     }
@@ -334,7 +355,7 @@ pub(super) fn due_waiting(run: &Run, timing: &Timing, now: Timestamp) -> Result<
     let then = match run.executor {
         // No client sat out the wait.
         Executor::Inline => Then::Carry,
-        Executor::Background | Executor::External => queue_next(&mut run, timing, now),
+        Executor::Background | Executor::External => queue_swept(&mut run, dispatches, timing, now),
     };
     Ok(Change {
         run,

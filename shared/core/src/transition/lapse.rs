@@ -5,7 +5,7 @@ use crate::outcome::Reason;
 use crate::run::{Run, Status};
 use crate::time::Timestamp;
 
-use super::effects::{claim, end, queue_next, release_lease, unchanged};
+use super::effects::{claim, end, queue_swept, release_lease, unchanged};
 use super::{Change, Claim, Log, Refusal, Then};
 
 pub(super) fn claim_lapsed(run: &Run, asked: &Claim, now: Timestamp) -> Result<Change, Refusal> {
@@ -21,7 +21,7 @@ pub(super) fn claim_lapsed(run: &Run, asked: &Claim, now: Timestamp) -> Result<C
     }
 }
 
-pub(super) fn due_lapsed(run: &Run, committed: u64, timing: &Timing, now: Timestamp) -> Change {
+pub(super) fn due_lapsed(run: &Run, committed: u64, dispatches: bool, timing: &Timing, now: Timestamp) -> Change {
     let mut run = count_crash(run, committed);
     if let Some(reason) = ending(&run, now) {
         return end_lapsed(run, reason, now);
@@ -33,7 +33,7 @@ pub(super) fn due_lapsed(run: &Run, committed: u64, timing: &Timing, now: Timest
     };
     release_lease(&mut run);
     run.status = Status::Lost;
-    let then = queue_next(&mut run, timing, now);
+    let then = queue_swept(&mut run, dispatches, timing, now);
     Change { run, log, then }
 }
 

@@ -101,6 +101,7 @@ const fn due(committed: u64) -> Command {
     Command::Due {
         committed,
         timing: TIMING,
+        dispatches: true,
     }
 }
 

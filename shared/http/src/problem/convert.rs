@@ -108,7 +108,9 @@ impl From<ProcessError> for Problem {
                 warn!(%error, "a dispatch was turned away");
                 Problem::new(Code::BadDispatchToken, error.to_string())
             }
-            ProcessError::Delivery(error @ (DeliveryError::Body | DeliveryError::NotDispatching)) => {
+            ProcessError::Delivery(
+                error @ (DeliveryError::Body | DeliveryError::Host { .. } | DeliveryError::NotDispatching),
+            ) => {
                 warn!(%error, "a dispatch was turned away");
                 Problem::new(Code::BadDispatch, error.to_string())
             }

@@ -12,8 +12,9 @@ use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use http::{HeaderMap, StatusCode};
 use outlast_core::{Owner, Run, RunId, Status};
-use outlast_engine::carry::{Underway, begin};
+use outlast_engine::carry::{Invocation as ChunkInvocation, Underway, begin};
 use outlast_engine::continue_inline::{Continued, continue_inline};
+use outlast_engine::follow::log_end;
 use outlast_engine::show::show;
 
 use super::{events, internal};
@@ -39,8 +40,9 @@ pub(crate) async fn continue_run(
     Parameters(parameters): Parameters<ContinueParameters>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let seen = Seen::asked(parameters.after.as_deref(), &headers)?;
     let chunk = internal::chunk(&api, invocation);
+    let seen = Seen::asked(parameters.after.as_deref(), &headers)?;
+    in_the_log(&api, &owner, &id, seen).await?;
     let underway = match continue_inline(&api.engine, &owner, &id, chunk).await? {
         Continued::Underway(underway) => Some(underway),
         Continued::Ended(_) => None,
@@ -60,11 +62,19 @@ pub(crate) async fn continue_run(
     Ok((status, Json(shown)).into_response())
 }
 
+/// A cursor is judged before a chunk begins: an answer that says no must have done nothing.
+pub(super) async fn in_the_log(api: &Api, owner: &Owner, id: &RunId, seen: Seen) -> Result<(), Problem> {
+    if seen.is_given() {
+        seen.within(log_end(&api.engine, owner, id).await?.last_seq)?;
+    }
+    Ok(())
+}
+
 /// The first chunk of an inline run. A request that is repeated finds its run in somebody's hands, over, or left behind by
 /// a request that died: then it is carried on here.
-pub(super) fn begin_first(api: &Api, run: &Run, invocation: Invocation) -> Option<Underway> {
+pub(super) fn begin_first(api: &Api, run: &Run, chunk: ChunkInvocation) -> Option<Underway> {
     let is_free = matches!(run.status, Status::Queued | Status::Lost);
-    is_free.then(|| begin(&api.engine, run.id.clone(), None, internal::chunk(api, invocation)))
+    is_free.then(|| begin(&api.engine, run.id.clone(), None, chunk))
 }
 
 /// The run's stream, which lasts as long as the chunk.

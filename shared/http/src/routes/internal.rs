@@ -75,8 +75,9 @@ pub(crate) async fn process_run(
     State(api): State<Arc<Api>>,
     Via(invocation): Via,
     headers: HeaderMap,
-    body: Body,
+    body: Result<Body, Problem>,
 ) -> Result<Response, Problem> {
+    let body = whole(body, invocation)?;
     let delivery = delivery(&headers, &body);
     let chunk = chunk(&api, invocation);
     if !invocation.internal {
@@ -112,6 +113,14 @@ async fn accept(api: Arc<Api>, delivery: Delivery<'_>, chunk: ChunkInvocation) -
     let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     let body = axum::body::Body::from_stream(answer.into_stream());
     Ok((StatusCode::ACCEPTED, headers, body).into_response())
+}
+
+/// What is wrong with a body is no business of a caller from outside: nobody is known to be there who would read it.
+fn whole(body: Result<Body, Problem>, invocation: Invocation) -> Result<Body, Problem> {
+    body.map_err(|problem| match invocation.internal {
+        true => problem,
+        false => Problem::of(Code::RouteNotFound),
+    })
 }
 
 fn delivery<'a>(headers: &'a HeaderMap, body: &'a Body) -> Delivery<'a> {
@@ -168,10 +177,11 @@ pub(crate) async fn sweep(
     State(api): State<Arc<Api>>,
     Via(invocation): Via,
     headers: HeaderMap,
-    body: Body,
+    body: Result<Body, Problem>,
 ) -> Result<Json<Swept>, Problem> {
+    let body = whole(body, invocation)?;
     if !invocation.internal {
         check_sweep(&api.engine, delivery(&headers, &body)).map_err(not_there)?;
     }
-    Ok(Json(sweep_and_carry(&api.engine, chunk(&api, invocation)).await?))
+    Ok(Json(sweep_and_carry(&api.engine, || chunk(&api, invocation)).await?))
 }

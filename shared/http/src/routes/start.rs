@@ -16,7 +16,7 @@ use outlast_engine::show::show;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Links, inline};
+use super::{Links, inline, internal};
 use crate::cursor::Seen;
 use crate::extract::{Body, Caller, Parameters, Via};
 use crate::negotiate::{Sent, sent, wants_events};
@@ -75,6 +75,8 @@ pub(crate) async fn start(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    // Its time counts from here: storing the run may take long, and what stands in front of us waits no longer for that.
+    let chunk = internal::chunk(&api, invocation);
     let (asked, lines) = match sent(&headers)? {
         Sent::Json => (from_json(body.text()?, parameters)?, None),
         Sent::JsonLines => {
@@ -90,14 +92,19 @@ pub(crate) async fn start(
     let mut run = accepted.run;
     observe::is_about(&run.id);
 
-    let underway = match run.executor {
-        Executor::Inline => inline::begin_first(&api, &run, invocation),
-        Executor::Background | Executor::External => None,
-    };
+    // Of a run that is new nobody has seen anything, whatever a client remembers.
+    let seen = if accepted.repeated { seen } else { Seen::default() };
     let executor = HeaderValue::from_static(run.executor.as_str());
     let links = Links::of(&api, &run);
     let location = HeaderValue::try_from(&links.run).map_err(|_| Problem::of(Code::Internal))?;
     let run_id = HeaderValue::try_from(run.id.as_str()).map_err(|_| Problem::of(Code::Internal))?;
+    let underway = match run.executor {
+        Executor::Inline => {
+            inline::in_the_log(&api, &owner, &run.id, seen).await?;
+            inline::begin_first(&api, &run, chunk)
+        }
+        Executor::Background | Executor::External => None,
+    };
     let mut response = if wants_events(&headers) {
         inline::stream(&api, &owner, &run.id, seen, invocation, underway).await?
     } else {

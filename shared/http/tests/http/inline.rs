@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use http::Method;
 use http_body_util::BodyExt as _;
+use outlast_store::memory::{Effect, Fault, gate};
 use serde_json::json;
 use tower::ServiceExt as _;
 
@@ -216,6 +217,58 @@ async fn only_the_owner_of_an_inline_run_can_continue_it() {
     let path = format!("{RUNS}/{run}/continue");
     assert_eq!(rig.post(&path, &json!({})).await.problem(409), "not_inline");
     assert!(rig.post(RUNS, &json!({"input": notes(1)})).await.json()["links"]["continue"].is_null());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_past_the_end_is_judged_before_a_chunk_begins() {
+    let rig = Rig::inline();
+    let started = rig.post(RUNS, &json!({"input": waits(5, 11_000)})).await;
+    let run = started.json()["runId"].as_str().unwrap().to_owned();
+    let before = rig.show(&run).await;
+    let begun = tokio::time::Instant::now();
+    let path = format!("{RUNS}/{run}/continue?after=9999");
+    for headers in [&[SSE][..], &[]] {
+        let answer = rig.call(request(Method::POST, &path, headers, Body::empty())).await;
+        assert_eq!(answer.problem(400), "bad_cursor");
+    }
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    let after = rig.show(&run).await;
+    assert_eq!(
+        (&after["chunk"], &after["lastSeq"]),
+        (&before["chunk"], &before["lastSeq"])
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cursor_past_the_end_keeps_no_new_run_from_its_stream() {
+    let rig = Rig::inline();
+    // A client that thinks that it comes back, to a run whose key was forgotten meanwhile.
+    let headers = [SSE, ("last-event-id", "9999"), ("idempotency-key", "k")];
+    let input = json!({"input": notes(1)});
+    let answer = rig.post_with(RUNS, &headers, &input).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert_eq!(seqs(&answer.logged().await)[0], 1);
+    // The same again is no new run: now there is a log that the cursor is not in.
+    let again = rig.post_with(RUNS, &headers, &input).await;
+    assert_eq!(again.problem(400), "bad_cursor");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chunk_has_the_time_that_its_request_has_left() {
+    let rig = Rig::inline();
+    // Ten seconds go by before the run is stored.
+    let (gate, turnstile) = gate();
+    rig.table
+        .fault(Fault::new(Effect::HoldReply(turnstile), |request| request.is_write()));
+    let begun = tokio::time::Instant::now();
+    let body = json!({"input": waits(20, 11_000)});
+    let (started, ()) = futures::join!(rig.post(RUNS, &body), async {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        drop(gate);
+    });
+    assert_eq!(started.json()["status"], "queued");
+    let took = begun.elapsed();
+    assert!(took >= CAP && took <= CAP + GRACE, "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -103,6 +103,16 @@ async fn r40_without_a_good_token_there_is_nothing_here() {
         let answer = Answer::of(rig.background.clone().oneshot(with_token).await.unwrap()).await;
         assert_eq!(answer.problem(404), "route_not_found");
     }
+    // Neither its size nor its end says that somebody reads it.
+    let large = "x".repeat(5 * 1024 * 1024 + 1);
+    for path in ["/_process-run", "/_sweep"] {
+        let answer = Answer::of(posted(&rig, path, &large, Some("x")).await).await;
+        assert_eq!(answer.problem(404), "route_not_found", "{path}");
+        let cut = futures::stream::iter([Ok("{"), Err(std::io::Error::other("gone"))]);
+        let cut = request(Method::POST, path, &[(TOKEN_HEADER, "x")], Body::from_stream(cut));
+        let answer = Answer::of(rig.background.clone().oneshot(cut).await.unwrap()).await;
+        assert_eq!(answer.problem(404), "route_not_found", "{path}");
+    }
     // Good, and for the other kind of host.
     let foreground = request(
         Method::POST,
@@ -111,7 +121,12 @@ async fn r40_without_a_good_token_there_is_nothing_here() {
         Body::from(sent.body.clone()),
     );
     assert_eq!(rig.call(foreground).await.problem(404), "route_not_found");
-    assert_eq!(rig.show(&run).await["status"], "queued");
+    let shown = rig.show(&run).await;
+    assert_eq!(shown["status"], "queued");
+    // Whoever looks at the run learns where its dispatch died.
+    assert_eq!(shown["dispatch"]["stage"], "set_up");
+    let error = shown["dispatch"]["error"].as_str().unwrap();
+    assert!(error.contains("background") && error.contains("foreground"), "{error}");
 
     tokio::time::sleep(Duration::from_secs(5 * 60 + 1)).await;
     let expired = Answer::of(delivered(&rig, &sent).await).await;

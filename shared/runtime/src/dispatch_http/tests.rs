@@ -53,7 +53,7 @@ fn dispatch() -> SignedDispatch {
 #[tokio::test]
 async fn a_dispatch_is_accepted_long_before_its_chunk_ends_and_its_connection_is_kept() {
     let mut function = function(202).await;
-    let dispatcher = HttpDispatcher::new(reqwest::Client::new(), &function.url, "/base");
+    let dispatcher = HttpDispatcher::new(&function.url, "/base").unwrap();
     dispatcher.send(&dispatch()).await.unwrap();
     let (headers, body) = function.seen.recv().await.expect("a request");
     assert_eq!(
@@ -70,12 +70,12 @@ async fn a_dispatch_is_accepted_long_before_its_chunk_ends_and_its_connection_is
 async fn r20_anything_but_202_is_no_dispatch() {
     for status in [200, 404, 429, 500] {
         let function = function(status).await;
-        let dispatcher = HttpDispatcher::new(reqwest::Client::new(), &function.url, "/base");
+        let dispatcher = HttpDispatcher::new(&function.url, "/base").unwrap();
         let error = dispatcher.send(&dispatch()).await.unwrap_err().to_string();
         assert!(error.contains(&status.to_string()) && !error.contains("sig"), "{error}");
     }
     let nobody: Uri = "http://127.0.0.1:1".parse().unwrap();
-    let dispatcher = HttpDispatcher::new(reqwest::Client::new(), &nobody, "");
+    let dispatcher = HttpDispatcher::new(&nobody, "").unwrap();
     let error = dispatcher.send(&dispatch()).await.unwrap_err().to_string();
     assert!(error.contains("127.0.0.1:1/_process-run"), "{error}");
 }
@@ -87,7 +87,27 @@ async fn e07_a_function_too_busy_to_answer_has_it_all_the_same() {
     let url: Uri = format!("http://{}", listener.local_addr().expect("its address"))
         .parse()
         .unwrap();
-    let dispatcher = HttpDispatcher::new(reqwest::Client::new(), &url, "");
+    let dispatcher = HttpDispatcher::new(&url, "").unwrap();
     dispatcher.send(&dispatch()).await.unwrap();
     listener.accept().await.expect("its connection");
+}
+
+#[tokio::test]
+async fn r40_a_redirect_takes_the_token_nowhere() {
+    let mut elsewhere = function(202).await;
+    let to = format!("{}/base/_process-run", elsewhere.url);
+    let redirect = async move || {
+        let response = Response::builder().status(307).header("location", to);
+        response.body(Body::empty()).expect("a response")
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url: Uri = format!("http://{}", listener.local_addr().expect("its address"))
+        .parse()
+        .unwrap();
+    let router = Router::new().route("/_process-run", post(redirect));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let dispatcher = HttpDispatcher::new(&url, "").unwrap();
+    let error = dispatcher.send(&dispatch()).await.unwrap_err().to_string();
+    assert!(error.contains("307"), "{error}");
+    assert!(elsewhere.seen.try_recv().is_err(), "the token is for the one URL");
 }

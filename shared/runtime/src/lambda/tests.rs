@@ -69,3 +69,17 @@ async fn an_answer_that_breaks_off_tells_the_client_nothing_of_why() {
     let error = body.frame().await.expect("an end").expect_err("a broken one");
     assert_eq!(error.to_string(), "the answer broke off");
 }
+
+#[test]
+fn a_function_is_told_by_its_name_however_it_is_named() {
+    for named in [
+        "foreground",
+        "foreground:live",
+        "123456789012:function:foreground",
+        "arn:aws:lambda:eu-west-1:123456789012:function:foreground",
+        "arn:aws:lambda:eu-west-1:123456789012:function:foreground:live",
+    ] {
+        assert_eq!(function_of(named), "foreground", "{named}");
+    }
+    assert_eq!(function_of("foreground-2:live"), "foreground-2");
+}

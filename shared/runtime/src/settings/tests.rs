@@ -246,6 +246,20 @@ fn what_cannot_dispatch_is_said_with_what_to_do() {
     );
     assert!(problem(&[(dispatch, "carrier-pigeon")]).contains("`none`, `lambda` or `http`"));
     assert!(problem(&[(dispatch, "none")]).contains(function));
+    let (background, foreground) = (vars::BACKGROUND_URL.name, vars::FOREGROUND_URL.name);
+    // A URL that nothing would ever be posted to, and two where one is meant.
+    for url in [background, foreground] {
+        for none in ["none", ""] {
+            let told = problem(&[(dispatch, none), (function, ""), (url, "http://a.example")]);
+            assert!(told.contains(url) && told.contains("`http`"), "{told}");
+        }
+    }
+    let told = problem(&[
+        (dispatch, "http"),
+        (background, "http://a.example"),
+        (foreground, "http://b.example"),
+    ]);
+    assert!(told.contains(background) && told.contains(foreground), "{told}");
     for how in [
         &[(secret, "")][..],
         &[(secret, ""), (dispatch, "lambda"), (function, "")],

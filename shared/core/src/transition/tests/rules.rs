@@ -128,6 +128,34 @@ fn an_inline_run_that_waited_is_carried_as_soon_as_its_time_has_come() {
 }
 
 #[test]
+fn a_background_run_of_a_deployment_that_no_longer_dispatches_is_carried_by_whoever_looks() {
+    let look = Command::Due {
+        committed: 0,
+        timing: TIMING,
+        dispatches: false,
+    };
+    // Nobody has tried to start it, so nobody gives it up, and it stays due until somebody carries it.
+    let queued = accepted(Executor::Background);
+    for after in [60, 3600, 10 * 3600] {
+        let change = apply(&queued, &look, NOW + secs(after)).unwrap();
+        assert_eq!((change.then, &change.run), (Then::Carry, &queued));
+    }
+    let claimed = take(&queued, &claim_as("a"), NOW);
+    let lapsed_at = claimed.lease_expires_at.unwrap();
+    let lost = apply(&claimed, &look, lapsed_at).unwrap();
+    assert_eq!((lost.then, lost.run.status), (Then::Carry, Status::Lost));
+    assert_eq!((lost.run.due_at, lost.run.dispatch.attempts), (Some(lapsed_at), 0));
+    let until = NOW + secs(300);
+    let park = Command::Park {
+        holder: held_by("a"),
+        until: Some(until),
+    };
+    let woken = apply(&take(&claimed, &park, NOW), &look, until).unwrap();
+    assert_eq!((woken.then, woken.run.status), (Then::Carry, Status::Queued));
+    assert_eq!((woken.run.due_at, woken.run.dispatch.attempts), (Some(until), 0));
+}
+
+#[test]
 fn a_lost_dispatch_is_repeated_with_growing_waits_and_then_given_up() {
     let mut run = accepted(Executor::Background);
     let mut sent = vec![0];
