@@ -1,11 +1,13 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
+use secrecy::SecretString;
 
 use crate::client::Client;
 use crate::control::{PauseArgs, ResumeArgs, RetryArgs};
 use crate::dev::DevOptions;
 use crate::exit::{self, Exit};
+use crate::keys::KeysArgs;
 use crate::ls::LsArgs;
 use crate::remainder::RemainderArgs;
 use crate::run::RunArgs;
@@ -36,6 +38,11 @@ pub struct Server {
         global = true
     )]
     pub url: String,
+    /// The key that the server asks for, as `outlast keys add` printed it. Other users of this machine can see arguments:
+    /// the variable is the better place
+    // Any text is taken here: clap would repeat one that it refuses.
+    #[arg(long, env = "OUTLAST_KEY", value_name = "KEY", hide_env_values = true, global = true)]
+    pub key: Option<SecretString>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -61,13 +68,14 @@ pub enum Command {
     Retry(RetryArgs),
     /// List what is left to do of a run, and why
     Remainder(RemainderArgs),
+    Keys(KeysArgs),
     Sweep(SweepArgs),
     Tables(TablesArgs),
 }
 
 impl Cli {
     pub async fn execute(self) -> anyhow::Result<Exit> {
-        let client = || Client::new(&self.server.url);
+        let client = || Client::new(&self.server.url)?.with_key(self.server.key.as_ref());
         match self.command {
             Command::Demo => crate::demo::demo().await,
             Command::Dev(options) => {
@@ -83,6 +91,7 @@ impl Cli {
             Command::Resume(args) => crate::control::resume(&client()?, &args).await,
             Command::Retry(args) => crate::control::retry(&client()?, &args).await,
             Command::Remainder(args) => crate::remainder::remainder(&client()?, &args).await,
+            Command::Keys(args) => crate::keys::keys(&args).await,
             Command::Sweep(args) => crate::sweep::sweep(&self.server.url, &args).await,
             Command::Tables(args) => crate::tables::tables(&args).await,
         }
@@ -98,6 +107,34 @@ mod tests {
     #[test]
     fn the_command_line_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let line = ["outlast", "--key", "ol_secret", "ls"];
+        let shown = format!("{:?}", Cli::parse_from(line));
+        assert!(!shown.contains("ol_secret"), "{shown}");
+        let misspelled = Cli::try_parse_from(["outlast", "--key", "ol_secret", "list"]).unwrap_err();
+        assert!(!misspelled.to_string().contains("ol_secret"), "{misspelled}");
+    }
+
+    #[test]
+    fn every_command_is_told_apart_from_the_options_of_all() {
+        for line in [
+            &["keys", "rm", "ol_AbCdEfGh"][..],
+            &["keys", "ls", "--table", "t"],
+            &["keys", "--table", "t", "add", "--owner", "o"],
+            &["dev", "--table", "t:k"],
+            &["tail", "r"],
+            &["stop", "r", "--force"],
+        ] {
+            let cli = Cli::parse_from([&["outlast"], line, &["--url", "http://u", "--key", "k"]].concat());
+            assert_eq!(
+                (cli.server.url.as_str(), cli.server.key.is_some()),
+                ("http://u", true),
+                "{line:?}"
+            );
+        }
     }
 
     #[test]

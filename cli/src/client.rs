@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
+use crate::credential;
 use crate::dev::options::DEFAULT_LISTEN;
 use crate::exit::{Exit, Problem};
 
@@ -20,6 +22,8 @@ const STREAM_SILENT_FOR: Duration = Duration::from_secs(45);
 pub struct Client {
     http: reqwest::Client,
     url: String,
+    /// `Authorization`, marked as not to be shown.
+    credential: Option<HeaderValue>,
 }
 
 /// Why the server did not do what it was asked.
@@ -70,7 +74,19 @@ impl Client {
             .user_agent(concat!("outlast/", env!("CARGO_PKG_VERSION")))
             .build()
             .context("no HTTP client")?;
-        Ok(Self { http, url })
+        Ok(Self {
+            http,
+            url,
+            credential: None,
+        })
+    }
+
+    /// Sends this key with each request. One that was mistyped is found here, without the server.
+    pub fn with_key(self, key: Option<&SecretString>) -> anyhow::Result<Self> {
+        Ok(Self {
+            credential: credential::header(key)?,
+            ..self
+        })
     }
 
     pub fn url(&self) -> &str {
@@ -169,7 +185,11 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}/api/v1{path}", self.url))
+        let request = self.http.request(method, format!("{}/api/v1{path}", self.url));
+        match &self.credential {
+            Some(credential) => request.header(AUTHORIZATION, credential.clone()),
+            None => request,
+        }
     }
 }
 
@@ -311,6 +331,9 @@ impl Refusal {
             ));
         } else if self.code == "run_not_found" {
             text.push_str(&format!("\n`{}` lists your runs.", client.command("ls")));
+        }
+        if let Some(advice) = credential::advice(self.status, client.credential.is_some()) {
+            text.push_str(&format!("\n{advice}"));
         }
         text
     }

@@ -48,6 +48,8 @@ pub const STOP_GRACE: Duration = Duration::from_secs(10);
 pub const SHUT_DOWN_GRACE: Duration = Duration::from_secs(3);
 /// How long a dispatch token is good for.
 pub const DISPATCH_TOKEN_LIFE: Duration = Duration::from_secs(5 * 60);
+/// How long a token that reads one run is good for. A stream that it opened goes on to its own end.
+pub const READ_TOKEN_LIFE: Duration = Duration::from_secs(15 * 60);
 
 /// The largest event that is accepted, in bytes of its JSON.
 pub const MAX_EVENT_BYTES: usize = 1024 * 1024;

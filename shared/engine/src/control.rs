@@ -60,7 +60,7 @@ pub async fn stop_turn(
 }
 
 /// A run of this owner that has not expired.
-pub(crate) async fn owned_run(engine: &Engine, owner: &Owner, id: &RunId) -> Result<Run, EngineError> {
+pub async fn owned_run(engine: &Engine, owner: &Owner, id: &RunId) -> Result<Run, EngineError> {
     let run = engine.store.load_run(id).await?.ok_or(EngineError::NotFound)?;
     if run.owner != *owner || run.is_expired(engine.seams.now()) {
         return Err(EngineError::NotFound);

@@ -9,6 +9,7 @@
 
 mod blobs;
 pub mod dynamodb;
+mod keys;
 pub mod memory;
 pub mod meter;
 mod pages;
@@ -19,6 +20,7 @@ mod size;
 pub mod store;
 pub mod table;
 
+pub use keys::KeyRecord;
 pub use meter::Meter;
 pub use store::{
     Acceptance, Accepted, LogSlice, PagePut, Pause, RowAndPageWrite, RowWrite, RunList, Store, StoreError, Turn,

@@ -45,7 +45,7 @@ pub(crate) fn turn_key(owner: &Owner, turn: &TurnKey) -> Result<Key, StoreError>
     Ok(row(format!("turn#{owner}#{turn}")))
 }
 
-fn row(pk: String) -> Key {
+pub(crate) fn row(pk: String) -> Key {
     Key::Row { pk, sk: META.into() }
 }
 

@@ -3,11 +3,13 @@
 //! - `runs`: rows, and rows together with pages
 //! - `accept`: a run's beginning; threads and turns
 //! - `lists`: what the indexes say
+//! - `keys`: API keys
 //! - `log`: pages
 //! - `wire`: the log for readers
 //! - `retry`: what is tried again, and how
 
 mod accept;
+mod keys;
 mod lists;
 mod log;
 mod retry;

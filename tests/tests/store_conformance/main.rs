@@ -5,12 +5,14 @@
 //! - `rows`, `transactions`, `beginnings`: rows, rows with pages, accepted runs
 //! - `log`, `blobs`, `readers`: pages, what doesn't fit into them, and what readers get
 //! - `lists`: indexes
+//! - `keys`: API keys
 //! - `damage`: whatever is stored, nothing panics
 
 mod beginnings;
 mod bench;
 mod blobs;
 mod damage;
+mod keys;
 mod lists;
 mod log;
 mod port;
@@ -143,6 +145,12 @@ suite! {
         due_runs_are_found_in_their_shard,
         an_ended_run_is_due_no_more,
         a_row_that_can_not_be_read_is_left_out_of_the_list;
+    keys:
+        a_key_comes_back_as_it_was_made,
+        a_removed_key_is_gone_at_once_and_for_good,
+        keys_are_listed_the_oldest_first_and_are_no_runs,
+        what_is_stored_of_a_key_is_judged,
+        the_name_of_a_key_can_not_be_forged;
     damage:
         no_attribute_of_a_row_can_panic,
         no_attribute_of_a_page_can_panic,

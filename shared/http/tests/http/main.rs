@@ -1,5 +1,6 @@
 //! The router over an engine on the test double, as clients see it.
 
+mod any_bytes;
 mod control;
 mod doors;
 mod events;
@@ -7,6 +8,9 @@ mod inline;
 mod internal;
 mod lines;
 mod pages;
+mod read_tokens;
+mod route_table;
+mod secrets;
 mod show;
 mod signed;
 mod start;
