@@ -37,7 +37,12 @@ fn every_route_is_listed_with_what_it_needs() {
         (Method::GET, "/api/v1/runs/{id}/events", Needs::ReadOrToken),
         (Method::POST, "/api/v1/runs/{id}/read-token", READ),
         (Method::POST, "/api/v1/runs/{id}/continue", RUN),
+        (Method::GET, "/api/v1/runs/{id}/remainder", READ),
         (Method::POST, "/api/v1/runs/{id}/stop", CONTROL),
+        (Method::POST, "/api/v1/runs/{id}/pause", CONTROL),
+        (Method::POST, "/api/v1/runs/{id}/resume", CONTROL),
+        (Method::POST, "/api/v1/runs/{id}/retry", CONTROL),
+        (Method::POST, "/api/v1/turns/{turn_id}/stop", CONTROL),
         (Method::POST, paths::PROCESS_RUN, Needs::Nothing),
         (Method::POST, paths::SWEEP, Needs::Nothing),
     ];
@@ -199,6 +204,8 @@ async fn on_every_route_another_owners_run_is_404() {
                 assert_eq!(stopped.status, 200);
             }
             "/api/v1/runs" => assert!(!answer.text.contains(&run)),
+            // A key of one's own, whoever else has the same: it names no run of theirs.
+            "/api/v1/turns/{turn_id}/stop" => assert!(answer.json()["run"].is_null(), "{answer:?}"),
             _ => {
                 assert_eq!(answer.problem(404), "run_not_found", "{method} {path}");
                 let of_nobody = asked(&rig, &method, path, unknown, &[&bearer(&foreign)]).await;
