@@ -3,6 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use secrecy::SecretString;
 
+use crate::answer::AnswerArgs;
 use crate::client::Client;
 use crate::control::{PauseArgs, ResumeArgs, RetryArgs};
 use crate::dev::DevOptions;
@@ -71,6 +72,8 @@ pub enum Command {
     Keys(KeysArgs),
     Sweep(SweepArgs),
     Tables(TablesArgs),
+    /// Answer what a run asks
+    Answer(AnswerArgs),
 }
 
 impl Cli {
@@ -94,6 +97,7 @@ impl Cli {
             Command::Keys(args) => crate::keys::keys(&args).await,
             Command::Sweep(args) => crate::sweep::sweep(&self.server.url, &args).await,
             Command::Tables(args) => crate::tables::tables(&args).await,
+            Command::Answer(args) => crate::answer::answer(&client()?, &args).await,
         }
     }
 }

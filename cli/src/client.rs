@@ -175,6 +175,15 @@ impl Client {
         started(send(request).await?)
     }
 
+    /// `given` is `{"value": …}` or `{"error": …}`, as text: a value goes out as it was written.
+    pub async fn answer(&self, run: &str, key: &str, given: String) -> Result<Value, Failure> {
+        let request = self
+            .request(Method::POST, &format!("/runs/{}/answers/{}", part(run), part(key)))
+            .header(CONTENT_TYPE, "application/json")
+            .body(given);
+        json_of(send(request.timeout(ANSWER_WITHIN)).await?).await
+    }
+
     /// The stream of a run's events behind `after`; `None` if the run has ended and there are no more.
     pub async fn events(&self, run: &str, after: u64) -> Result<Option<Response>, Failure> {
         let request = self
@@ -331,6 +340,9 @@ impl Refusal {
             ));
         } else if self.code == "run_not_found" {
             text.push_str(&format!("\n`{}` lists your runs.", client.command("ls")));
+        } else if self.code == "question_not_found" {
+            let show = client.command("show RUN");
+            text.push_str(&format!("\n`{show}` lists what a run that waits has asked."));
         }
         if let Some(advice) = credential::advice(self.status, client.credential.is_some()) {
             text.push_str(&format!("\n{advice}"));

@@ -6,11 +6,13 @@
 //! - [`run`], [`tail`], [`ls`], [`show`], [`stop`]: what a server is asked, through [`client`], with a [`credential`]
 //! - [`keys`]: the API keys of a deployment, straight in its table
 //! - [`tables`], [`sweep`]: what a deployment on this machine needs besides its functions
+//! - [`run`], [`tail`], [`ls`], [`show`], [`stop`], [`answer`]: what a server is asked, through [`client`]
 //! - [`plan_file`]: a plan, checked before it is sent
 //! - [`sse`]: following a run's events; [`follow`], [`progress`] and [`screen`] show them
 //! - [`table`]: tables that people and programs can read
 //! - [`exit`]: how the program ends
 
+pub mod answer;
 pub mod args;
 pub mod client;
 pub mod control;

@@ -13,6 +13,8 @@ enum Step {
     Committed,
     Failed,
     Unknown,
+    /// No part of N any more.
+    Released,
 }
 
 /// What the events so far say.
@@ -38,6 +40,7 @@ impl Progress {
             "step.started" => self.step(event, Step::Open),
             "step.committed" => self.step(event, Step::Committed),
             "step.unknown" => self.step(event, Step::Unknown),
+            "step.released" => self.step(event, Step::Released),
             "step.failed" => {
                 self.step(event, Step::Failed);
                 return Some(format!("step {} failed: {}", event.text("key"), message(event)));
@@ -54,6 +57,8 @@ impl Progress {
             }
             "auto_continue" => return Some(format!("the chunk hands off: {}", hand_off(event.text("reason")))),
             "run.parked" => return Some("the run waits".into()),
+            "approval.required" => return Some(format!("it asks for {}", event.text("key"))),
+            "answer.recorded" => return Some(answered(event)),
             "run.paused" => return Some("paused".into()),
             "run.resumed" => return Some("resumed".into()),
             "stop.requested" => return Some("a stop was requested".into()),
@@ -67,7 +72,11 @@ impl Progress {
         for key in keys.as_array().into_iter().flatten().filter_map(Value::as_str) {
             self.steps.entry(key.to_owned()).or_insert(Step::Open);
         }
-        self.totals.planned = self.steps.len() as u64;
+        self.totals.planned = self.planned();
+    }
+
+    fn planned(&self) -> u64 {
+        self.steps.values().filter(|step| **step != Step::Released).count() as u64
     }
 
     fn step(&mut self, event: &Event, step: Step) {
@@ -77,11 +86,16 @@ impl Progress {
                 Some(Step::Committed) => &mut self.totals.committed,
                 Some(Step::Failed) => &mut self.totals.failed,
                 Some(Step::Unknown) => &mut self.totals.unknown,
-                Some(Step::Open) | None => continue,
+                Some(Step::Open | Step::Released) | None => continue,
             };
             *total = total.saturating_add_signed(by);
         }
-        self.totals.planned = self.steps.len() as u64;
+        match (before, step) {
+            (None, Step::Released) | (Some(Step::Released), _) => {}
+            (None, _) => self.totals.planned += 1,
+            (Some(_), Step::Released) => self.totals.planned = self.totals.planned.saturating_sub(1),
+            (Some(_), _) => {}
+        }
     }
 
     /// How the run ended, as an exit code.
@@ -95,12 +109,22 @@ fn message(event: &Event) -> &str {
     event.fields["error"]["message"].as_str().unwrap_or("no message")
 }
 
+fn answered(event: &Event) -> String {
+    let key = event.text("key");
+    match (event.fields["expired"] == true, event.fields["error"].is_object()) {
+        (true, _) => format!("nobody answered {key} in time"),
+        (false, true) => format!("{key} was answered with an error: {}", message(event)),
+        (false, false) => format!("{key} was answered"),
+    }
+}
+
 fn hand_off(reason: &str) -> &str {
     match reason {
         "run_timeout" => "its soft cap is reached",
         "paused" => "the run is paused",
         "lease_in_doubt" => "its lease is in doubt",
         "shut_down" => "its host is shutting down",
+        "answered" => "an answer came as it was about to wait",
         other => other,
     }
 }

@@ -69,6 +69,7 @@ pub fn render(run: &Value) -> String {
         ),
         ("cost", cost(&run["cost"])),
         ("outcome", outcome(run)),
+        ("waits for", questions(run)),
     ];
     if text("threadId") != text("runId") {
         facts.insert(6, ("thread", text("threadId")));
@@ -94,7 +95,7 @@ fn status(run: &Value) -> String {
 fn progress(run: &Value) -> String {
     let of = |field: &str| run["progress"][field].as_u64().unwrap_or(0);
     let mut text = format!("{} of {}", of("committed"), of("planned"));
-    for what in ["failed", "unknown"] {
+    for what in ["failed", "unknown", "released"] {
         if of(what) > 0 {
             text.push_str(&format!(", {} {what}", of(what)));
         }
@@ -113,6 +114,22 @@ fn cost(cost: &Value) -> String {
     )
 }
 
+/// A line a question.
+fn questions(run: &Value) -> String {
+    let line = |question: &Value| {
+        let mut line = format!("an answer to {}", question["key"].as_str().unwrap_or_default());
+        if let Some(expires_at) = question["expiresAt"].as_str() {
+            line.push_str(&format!(", until {expires_at}"));
+        }
+        if !question["schema"].is_null() {
+            line.push_str(&format!(", of the schema {}", question["schema"]));
+        }
+        line
+    };
+    let lines: Vec<String> = run["questions"].as_array().into_iter().flatten().map(line).collect();
+    lines.join("\n")
+}
+
 fn outcome(run: &Value) -> String {
     match serde_json::from_value::<Outcome>(run["outcome"].clone()) {
         Ok(outcome) => statement(run["status"].as_str().unwrap_or_default(), &outcome),
@@ -125,6 +142,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_a_run_waits_for_is_told_with_its_terms() {
+        let questions = json!([
+            {"key": "refund%207%3F", "expiresAt": "2026-01-03T00:00:00.000Z", "schema": {"type": "object"}},
+            {"key": "fan/a/ok", "expiresAt": null},
+        ]);
+        let text = render(&run(json!({ "status": "waiting", "questions": questions })));
+        let expected = r#"an answer to refund%207%3F, until 2026-01-03T00:00:00.000Z, of the schema {"type":"object"}"#;
+        assert!(text.contains(expected), "{text}");
+        assert!(text.contains("an answer to fan/a/ok"), "{text}");
+    }
 
     fn run(more: Value) -> Value {
         let mut run = json!({

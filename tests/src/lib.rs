@@ -9,6 +9,7 @@
 //! - [`requests`]: counts what really goes out to DynamoDB
 //! - [`rig`]: an engine with everything around it in one process
 //! - [`tools`]: what `cargo xtask fetch` has got
+//! - [`scripted`]: an agent whose code is a test's
 //! - [`wait`]: waiting for a condition instead of sleeping
 //! - [`watch`]: the real functions under the real `cargo lambda watch`
 
@@ -20,6 +21,7 @@ pub mod lambda;
 pub mod reader;
 pub mod requests;
 pub mod rig;
+pub mod scripted;
 pub mod tools;
 pub mod wait;
 pub mod watch;

@@ -223,7 +223,7 @@ async fn what_no_page_can_hold_ends_the_run_with_its_cause() {
 async fn many_long_errors_at_once_take_more_pages_than_one() {
     let (options, _) = scripted(|ctx| {
         Box::pin(async move {
-            ctx.map(0..500, 500, |ctx, n| async move {
+            ctx.at_once(0..500, 500, |ctx, n| async move {
                 let body = |_: StepCall| async { Err::<(), _>(BodyError::permanent("odd", "x".repeat(2000))) };
                 ctx.step(&format!("s{n}"), &(), StepPolicy::IDEMPOTENT, body)
                     .await

@@ -88,7 +88,7 @@ pub async fn steps_at_once(options: &Options) -> anyhow::Result<Vec<Figure>> {
             let took = took.clone();
             async move {
                 let from = Instant::now();
-                let done = ctx.map(
+                let done = ctx.at_once(
                     0..steps,
                     AT_ONCE,
                     |ctx, number| async move { no_op(&ctx, number).await },

@@ -72,7 +72,7 @@ impl Agent for PlanAgent {
         };
         let concurrency = plan.concurrency.unwrap_or(1);
         let calls = plan.steps.clone();
-        let calls = paced.map(
+        let calls = paced.at_once(
             calls,
             concurrency,
             |ctx, call| async move { self.call(&ctx, &call).await },
@@ -120,7 +120,12 @@ impl PlanAgent {
                 error @ (StepError::DuplicateKey { .. }
                 | StepError::BadKey { .. }
                 | StepError::TooLong { .. }
-                | StepError::BadInput { .. }),
+                | StepError::BadInput { .. }
+                | StepError::WaitTooLong { .. }
+                | StepError::BadQuestion { .. }
+                | StepError::Expired { .. }
+                | StepError::BadAnswer { .. }
+                | StepError::BadLimits { .. }),
             ) => Err(error.into_info()),
         }
     }

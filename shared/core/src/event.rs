@@ -65,6 +65,17 @@ pub enum EventBody {
     },
     #[serde(rename = "step.unknown")]
     StepUnknown { key: StepKey, attempt: u64 },
+    /// It is no part of N any more: what asked for it was decided without it.
+    #[serde(rename = "step.released")]
+    StepReleased { key: StepKey },
+    /// The run's code waits, until then at the earliest.
+    #[serde(rename = "wait.started")]
+    WaitStarted { key: StepKey, until: Timestamp },
+    #[serde(rename = "wait.ended")]
+    WaitEnded { key: StepKey },
+    /// What a `parallel` or a `map` came to: nothing that its branches do later changes it.
+    #[serde(rename = "parallel.ended")]
+    ParallelEnded { key: StepKey, result: Payload },
     #[serde(rename = "auto_continue")]
     AutoContinue {
         reason: ContinueReason,
@@ -76,6 +87,9 @@ pub enum EventBody {
     RunParked {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
+        /// The questions whose answers the run waits for; none are named where they are more than [`MOST_AWAITED`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        awaits: Vec<StepKey>,
     },
     #[serde(rename = "run.lost")]
     RunLost {
@@ -89,8 +103,30 @@ pub enum EventBody {
     RunResumed,
     #[serde(rename = "stop.requested")]
     StopRequested,
+    /// The run's code asks something outside: a person, another system.
+    #[serde(rename = "approval.required")]
+    ApprovalRequired {
+        key: StepKey,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Timestamp>,
+        /// The answer if none comes in time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        default: Option<Payload>,
+        /// The JSON Schema that an answer's value must satisfy.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        schema: Option<Payload>,
+    },
+    /// Settles a question for good: by a value, by an error, or because none of them came in time (`value` is then its default).
     #[serde(rename = "answer.recorded")]
-    AnswerRecorded { key: StepKey, value: Payload },
+    AnswerRecorded {
+        key: StepKey,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<Payload>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<ErrorInfo>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        expired: bool,
+    },
     #[serde(rename = "emit")]
     Emit { key: StepKey, data: Payload },
     #[serde(rename = "run.completed")]
@@ -104,10 +140,20 @@ pub enum EventBody {
 }
 
 /// The fields that hold a user's JSON as text.
-pub const PAYLOAD_FIELDS: [&str; 5] = ["input", "keys", "result", "data", "value"];
+pub const PAYLOAD_FIELDS: [&str; 7] = ["input", "keys", "result", "data", "value", "default", "schema"];
 
 /// The fields that hold points in time.
-pub const TIME_FIELDS: [&str; 5] = ["at", "deadline", "not_before", "until", "last_sign_of_life"];
+pub const TIME_FIELDS: [&str; 6] = [
+    "at",
+    "deadline",
+    "not_before",
+    "until",
+    "expires_at",
+    "last_sign_of_life",
+];
+
+/// How many questions a `run.parked` names.
+pub const MOST_AWAITED: usize = 1000;
 
 /// Why a chunk ended before the run did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +167,8 @@ pub enum ContinueReason {
     LeaseInDoubt,
     /// The host was told to end; the run goes on elsewhere, or when it is back.
     ShutDown,
+    /// The run was about to park, and an answer that it waited for had come.
+    Answered,
 }
 
 impl EventBody {
@@ -145,15 +193,18 @@ impl EventBody {
         }
     }
 
-    /// The user's JSON that the event holds.
-    pub fn payload(&self) -> Option<&Payload> {
+    /// Bytes of the user's JSON that the event holds.
+    fn payload_bytes(&self) -> usize {
+        let bytes = |payload: &Option<Payload>| payload.as_ref().map_or(0, Payload::len);
         match self {
             EventBody::RunAccepted { input: payload, .. }
             | EventBody::PlanDeclared { keys: payload }
             | EventBody::StepCommitted { result: payload, .. }
-            | EventBody::AnswerRecorded { value: payload, .. }
-            | EventBody::Emit { data: payload, .. } => Some(payload),
-            _ => self.outcome().and_then(|outcome| outcome.value.as_ref()),
+            | EventBody::ParallelEnded { result: payload, .. }
+            | EventBody::Emit { data: payload, .. } => payload.len(),
+            EventBody::AnswerRecorded { value, .. } => bytes(value),
+            EventBody::ApprovalRequired { default, schema, .. } => bytes(default) + bytes(schema),
+            _ => self.outcome().map_or(0, |outcome| bytes(&outcome.value)),
         }
     }
 
@@ -167,10 +218,20 @@ impl EventBody {
             EventBody::StepStarted { key, .. }
             | EventBody::StepCommitted { key, .. }
             | EventBody::StepUnknown { key, .. }
+            | EventBody::StepReleased { key }
+            | EventBody::WaitStarted { key, .. }
+            | EventBody::WaitEnded { key }
+            | EventBody::ParallelEnded { key, .. }
+            | EventBody::ApprovalRequired { key, .. }
             | EventBody::Emit { key, .. } => key.as_str().len(),
+            EventBody::AnswerRecorded { key, error, .. } => {
+                let error = error.as_ref();
+                key.as_str().len() + error.map_or(0, |error| error.kind.len() + error.message.len())
+            }
+            EventBody::RunParked { awaits, .. } => awaits.iter().map(|key| key.as_str().len() + 8).sum(),
             _ => 0,
         };
-        (EACH + of_step + self.payload().map_or(0, Payload::len)) as u64
+        (EACH + of_step + self.payload_bytes()) as u64
     }
 
     pub fn is_terminal(&self) -> bool {
@@ -281,7 +342,20 @@ mod tests {
                 error,
                 not_before: time(),
             },
-            EventBody::RunParked { until: Some(time()) },
+            EventBody::RunParked {
+                until: Some(time()),
+                awaits: vec![],
+            },
+            EventBody::WaitStarted {
+                key: StepKey::new("k"),
+                until: time(),
+            },
+            EventBody::ApprovalRequired {
+                key: StepKey::new("k"),
+                expires_at: Some(time()),
+                default: None,
+                schema: None,
+            },
             EventBody::RunLost {
                 epoch: 1,
                 last_sign_of_life: time(),
@@ -327,7 +401,25 @@ mod tests {
             },
             EventBody::AnswerRecorded {
                 key: StepKey::new("k"),
-                value: payload(),
+                value: Some(payload()),
+                error: None,
+                expired: false,
+            },
+            EventBody::ApprovalRequired {
+                key: StepKey::new("k"),
+                expires_at: None,
+                default: Some(payload()),
+                schema: None,
+            },
+            EventBody::ApprovalRequired {
+                key: StepKey::new("k"),
+                expires_at: None,
+                default: None,
+                schema: Some(payload()),
+            },
+            EventBody::ParallelEnded {
+                key: StepKey::new("k"),
+                result: payload(),
             },
             EventBody::terminal(outcome),
         ];

@@ -1,6 +1,7 @@
 //! What a reader of the whole log knows: the tail, the steps, the flags. Every rule of the log is checked on the way.
 
 mod ending;
+mod waiting;
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,6 +13,10 @@ use crate::page::{Page, Writer};
 use crate::payload::Payload;
 use crate::run::Totals;
 use crate::step::{Step, StepState};
+
+pub use waiting::{LeftBehind, Question, Settlement, Wait};
+
+use waiting::Kind;
 
 /// The end of a log. Whoever reads it compares: an ended tail or a newer epoch fences its reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +43,14 @@ pub struct Fold {
     pub order: Vec<StepKey>,
     pub steps: HashMap<StepKey, Step>,
     pub emitted: HashMap<StepKey, Payload>,
+    pub waits: HashMap<StepKey, Wait>,
+    pub questions: HashMap<StepKey, Question>,
+    /// What each `parallel` and `map` came to.
+    pub parallels: HashMap<StepKey, Payload>,
+    /// The questions that a parked run waits for; `None` while it isn't parked.
+    pub awaits: Option<HashSet<StepKey>>,
+    /// Answers from outside.
+    pub answers: u64,
     pub plan: Option<Payload>,
     pub stop_requested: bool,
     pub paused: bool,
@@ -47,8 +60,10 @@ pub struct Fold {
     /// The highest epoch that the log declares lost.
     pub lost_epoch: u64,
     pub totals: Totals,
-    /// Final results of steps; what a chunk's progress is measured by.
+    /// Steps of which nothing more will be logged; with `turns` what a chunk's progress is measured by.
     pub finals: u64,
+    /// What else brings a run on: waits and questions that began or ended.
+    pub turns: u64,
     /// Bytes of the pages so far. Whoever reads them adds them up: a page doesn't know its size in the store.
     pub log_bytes: u64,
 }
@@ -120,6 +135,7 @@ impl Fold {
                 }
                 self.tail.epoch = *epoch;
                 self.claimed_epoch = *epoch;
+                self.awaits = None;
             }
             EventBody::PlanDeclared { keys } => {
                 let Ok(declared) = keys.decode::<Vec<StepKey>>() else {
@@ -127,6 +143,7 @@ impl Fold {
                 };
                 self.plan = Some(keys.clone());
                 for key in declared {
+                    self.unused_but_by(Kind::Step, &key, event)?;
                     self.declare(key);
                 }
             }
@@ -139,6 +156,10 @@ impl Fold {
             } => {
                 if self.stop_requested {
                     return corrupt(format!("step {key} started after a stop"));
+                }
+                self.unused_but_by(Kind::Step, key, event)?;
+                if self.is_decided(key) {
+                    return corrupt(format!("step {key} started after what asked for it was decided"));
                 }
                 self.start(key, *attempt, *idempotent, input_digest, event)?;
             }
@@ -165,6 +186,13 @@ impl Fold {
                 self.totals.unknown += 1;
                 self.finals += 1;
             }
+            EventBody::StepReleased { key } => self.release(key, event)?,
+            EventBody::WaitStarted { key, until } => self.wait_started(key, *until, event)?,
+            EventBody::WaitEnded { key } => self.wait_ended(key, event)?,
+            EventBody::ApprovalRequired { key, .. } => self.asked(key, event)?,
+            EventBody::AnswerRecorded { key, .. } => self.answered(key, event)?,
+            EventBody::ParallelEnded { key, result } => self.parallel_ended(key, result, event)?,
+            EventBody::RunParked { awaits, .. } => self.awaits = Some(awaits.iter().cloned().collect()),
             EventBody::RunLost { epoch, .. } => self.lost_epoch = self.lost_epoch.max(*epoch),
             EventBody::StopRequested => self.stop_requested = true,
             EventBody::RunPaused => self.paused = true,
@@ -172,7 +200,7 @@ impl Fold {
             EventBody::Emit { key, data } => {
                 self.emitted.insert(key.clone(), data.clone());
             }
-            EventBody::AutoContinue { .. } | EventBody::RunParked { .. } | EventBody::AnswerRecorded { .. } => {}
+            EventBody::AutoContinue { .. } => {}
             EventBody::RunCompleted(_)
             | EventBody::RunIncomplete(_)
             | EventBody::RunFailed(_)
@@ -265,6 +293,10 @@ impl Fold {
                 EventBody::StepCommitted { .. } => totals.committed += 1,
                 EventBody::StepFailed { .. } => totals.failed += 1,
                 EventBody::StepUnknown { .. } => totals.unknown += 1,
+                EventBody::StepReleased { .. } => {
+                    totals.planned = totals.planned.saturating_sub(1);
+                    totals.released += 1;
+                }
                 _ => {}
             }
         }

@@ -62,6 +62,19 @@ text_id!(
     StepKey
 );
 
+impl StepKey {
+    /// The scopes that it stands in: `a/b/c` in `a` and `a/b`. Its parts are encoded, so that a slash is always a separator.
+    pub fn scopes(&self) -> impl Iterator<Item = StepKey> {
+        let text = self.as_str();
+        text.match_indices('/').map(|(at, _)| StepKey::new(&text[..at]))
+    }
+
+    /// The path that leads on from here by one encoded part.
+    pub fn child(&self, part: &str) -> StepKey {
+        StepKey::new(format!("{self}/{part}"))
+    }
+}
+
 impl RunId {
     /// A version 7 UUID of `at_ms` (epoch milliseconds) and ten random bytes.
     pub fn from_parts(at_ms: u64, random: [u8; 10]) -> Self {

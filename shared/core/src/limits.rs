@@ -46,6 +46,10 @@ pub const LEASE_AFTER_STOP: Duration = MINUTE;
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
 /// How long bodies in hand get when their host is told to end.
 pub const SHUT_DOWN_GRACE: Duration = Duration::from_secs(3);
+/// A wait that ends within this is sat out by its chunk; beyond it, when nothing else of the run can go on, the run parks.
+pub const BACKGROUND_SITS_OUT: Duration = MINUTE;
+/// The same in the foreground.
+pub const FOREGROUND_SITS_OUT: Duration = Duration::from_secs(5);
 /// How long a dispatch token is good for.
 pub const DISPATCH_TOKEN_LIFE: Duration = Duration::from_secs(5 * 60);
 /// How long a token that reads one run is good for. A stream that it opened goes on to its own end.
@@ -55,6 +59,12 @@ pub const READ_TOKEN_LIFE: Duration = Duration::from_secs(15 * 60);
 pub const MAX_EVENT_BYTES: usize = 1024 * 1024;
 /// The largest input and the largest value that a run returns.
 pub const MAX_RUN_VALUE_BYTES: usize = 5 * 1024 * 1024;
+/// A question's default and its schema together, in bytes of their JSON.
+pub const MAX_QUESTION_BYTES: usize = 64 * 1024;
+/// The value of an answer, in bytes of its JSON.
+pub const MAX_ANSWER_BYTES: usize = 256 * 1024;
+/// The longest key with all its scopes, in bytes as it is stored.
+pub const MAX_KEY_PATH_BYTES: usize = 900;
 /// A plan's body, in bytes.
 pub const MAX_PLAN_BYTES: usize = 4 * 1024 * 1024;
 /// A request's body, in bytes.
@@ -176,6 +186,7 @@ mod tests {
             ("a page takes more than one flush", PAGE_FLUSH_BYTES, MAX_PAGE_BYTES),
             ("an item of the table holds a page", MAX_PAGE_BYTES, 400 * 1024),
             ("an item of the table holds a part", BLOB_PART_BYTES, 400 * 1024),
+            ("a page holds an answer", MAX_ANSWER_BYTES, MAX_PAGE_BYTES),
         ];
         for (what, smaller, larger) in bytes {
             assert!(smaller < larger, "{what}");

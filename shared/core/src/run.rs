@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AgentName, ClaimToken, Owner, RunId, ThreadKey, TurnKey, WriteId};
+use crate::ids::{AgentName, ClaimToken, Owner, RunId, StepKey, ThreadKey, TurnKey, WriteId};
 use crate::outcome::Reason;
 use crate::time::Timestamp;
 
@@ -127,16 +127,22 @@ pub struct Totals {
     pub failed: u64,
     /// Started, interrupted, and not to be run again.
     pub unknown: u64,
+    /// Left out of N again: what asked for them was decided without them.
+    #[serde(default)]
+    pub released: u64,
 }
 
 impl Totals {
-    /// Progress never goes back: of each figure the larger.
+    /// Progress never goes back: of each figure the larger. N alone falls, by what was released of all that ever was planned.
     pub fn max(self, other: Totals) -> Totals {
+        let released = self.released.max(other.released);
+        let ever = |totals: Totals| totals.planned.saturating_add(totals.released);
         Totals {
-            planned: self.planned.max(other.planned),
+            planned: ever(self).max(ever(other)) - released,
             committed: self.committed.max(other.committed),
             failed: self.failed.max(other.failed),
             unknown: self.unknown.max(other.unknown),
+            released,
         }
     }
 }
@@ -202,6 +208,12 @@ pub struct Run {
     pub stop_unlogged: bool,
     /// The first stop; later ones don't move it.
     pub stop_requested_at: Option<Timestamp>,
+    /// How many answers were stored: a holder that knows of fewer reads its log on.
+    #[serde(default)]
+    pub answers: u64,
+    /// An answer that is stored, and not yet in the log: the holder owes it.
+    #[serde(default)]
+    pub answer_unlogged: Option<StepKey>,
 
     /// Counts the claims. Each write of a holder names the one that it was claimed with.
     pub epoch: u64,
@@ -306,6 +318,8 @@ impl NewRun {
             blocked: false,
             stop_unlogged: false,
             stop_requested_at: None,
+            answers: 0,
+            answer_unlogged: None,
             epoch: 0,
             claim_token: None,
             holder: None,

@@ -70,13 +70,15 @@ pub enum StepState {
     },
     /// Started, interrupted, and not idempotent.
     Unknown,
+    /// Not part of N any more, and never to start again.
+    Released,
 }
 
 impl StepState {
     /// Nothing more will be logged of it.
     pub const fn is_final(&self) -> bool {
         match self {
-            StepState::Committed { .. } | StepState::Failed { .. } | StepState::Unknown => true,
+            StepState::Committed { .. } | StepState::Failed { .. } | StepState::Unknown | StepState::Released => true,
             StepState::Planned | StepState::Started { .. } | StepState::Retrying { .. } => false,
         }
     }

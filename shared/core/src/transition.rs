@@ -18,8 +18,8 @@ use crate::run::{Cost, DispatchStage, Run, Status, Totals};
 use crate::time::Timestamp;
 
 use effects::{
-    answer_waiting, beat, claim, dispatch_failed, due_queued, due_waiting, finish, finish_again, hand_off, park, pause,
-    resume, stop_live, stop_now, unchanged,
+    answer, answer_waiting, beat, claim, dispatch_failed, due_queued, due_waiting, finish, finish_again, hand_off,
+    park, pause, resume, stop_live, stop_now, unchanged,
 };
 use lapse::{claim_lapsed, declare_lapsed, due_lapsed};
 
@@ -263,10 +263,7 @@ pub fn apply(run: &Run, command: &Command, now: Timestamp) -> Result<Change, Ref
 
         (Phase::Waiting, Command::Answer { awaited: true, timing }) => Ok(answer_waiting(run, timing, now)),
         (Phase::Queued | Phase::Live | Phase::Lapsed | Phase::Waiting | Phase::Lost, Command::Answer { .. }) => {
-            Ok(Change {
-                log: Log::AnswerRecorded,
-                ..unchanged(run)
-            })
+            Ok(answer(run))
         }
 
         (Phase::Queued | Phase::Live | Phase::Lapsed | Phase::Waiting | Phase::Lost, Command::Pause) => Ok(pause(run)),

@@ -40,11 +40,11 @@ impl<E: Into<EngineError>> From<E> for CannotAppend {
     }
 }
 
-/// What became of a `step.started`.
+/// What became of an event that somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Started {
+pub(crate) enum Logged {
     Landed,
-    /// A stop or a pause came first: it is not in the log and will not be.
+    /// Of a `step.started`: a stop or a pause came first. It is not in the log and will not be.
     Forbidden,
 }
 
@@ -58,12 +58,16 @@ pub(crate) struct Journal {
     wake: Notify,
     /// Pages of others were read.
     news: Notify,
+    /// The log has more than before, whoever wrote it.
+    grown: Notify,
 }
 
 struct State {
     fold: Fold,
     pending: VecDeque<Draft>,
     pending_bytes: usize,
+    /// How many events were accepted in all.
+    accepted: usize,
     /// When the oldest of them was accepted, monotonic.
     oldest: Option<Duration>,
     /// Something waits for what is pending.
@@ -73,12 +77,18 @@ struct State {
 
 struct Draft {
     body: EventBody,
-    started: Option<oneshot::Sender<Started>>,
+    logged: Option<oneshot::Sender<Logged>>,
+}
+
+impl Draft {
+    fn is_start(&self) -> bool {
+        matches!(self.body, EventBody::StepStarted { .. })
+    }
 }
 
 struct InFlight {
     page: Arc<Page>,
-    started: Vec<Option<oneshot::Sender<Started>>>,
+    logged: Vec<Option<oneshot::Sender<Logged>>>,
 }
 
 impl Journal {
@@ -87,6 +97,7 @@ impl Journal {
             fold,
             pending: VecDeque::new(),
             pending_bytes: 0,
+            accepted: 0,
             oldest: None,
             urgent: false,
             in_flight: None,
@@ -99,6 +110,7 @@ impl Journal {
             state: Mutex::new(state),
             wake: Notify::new(),
             news: Notify::new(),
+            grown: Notify::new(),
         }
     }
 
@@ -126,20 +138,44 @@ impl Journal {
 
     /// Accepts an event in order; it is durable before the next body, and within [`PAGE_FLUSH_AFTER`].
     pub(crate) fn accept(&self, body: EventBody) {
-        self.push(Draft { body, started: None }, false);
+        self.push(Draft { body, logged: None }, false);
     }
 
-    /// Asks for a body to be let begin: it may when this says [`Started::Landed`].
-    pub(crate) fn start(&self, body: EventBody) -> oneshot::Receiver<Started> {
+    /// The same, at once and for somebody who waits until it is durable. A body that asks to begin by it may when this says
+    /// [`Logged::Landed`].
+    pub(crate) fn log(&self, body: EventBody) -> oneshot::Receiver<Logged> {
         let (sender, receiver) = oneshot::channel();
-        self.push(
-            Draft {
-                body,
-                started: Some(sender),
-            },
-            true,
-        );
+        let logged = Some(sender);
+        self.push(Draft { body, logged }, true);
         receiver
+    }
+
+    /// Returns when all that was accepted before is durable, or was not let into the log.
+    pub(crate) async fn flushed(&self) {
+        let upto = {
+            let mut state = self.lock();
+            state.urgent = true;
+            state.accepted
+        };
+        self.wake.notify_one();
+        loop {
+            let mut grown = Box::pin(self.grown());
+            grown.as_mut().enable();
+            let is_through = {
+                let state = self.lock();
+                let in_flight = state.in_flight.as_ref().map_or(0, |flight| flight.logged.len());
+                state.accepted - state.pending.len() - in_flight >= upto
+            };
+            if is_through {
+                return;
+            }
+            grown.await;
+        }
+    }
+
+    /// Resolves when the log has grown, by whomever, after this was called.
+    pub(crate) fn grown(&self) -> tokio::sync::futures::Notified<'_> {
+        self.grown.notified()
     }
 
     fn push(&self, draft: Draft, urgent: bool) {
@@ -147,6 +183,7 @@ impl Journal {
         let mut state = self.lock();
         state.pending_bytes += weight(&draft.body);
         state.pending.push_back(draft);
+        state.accepted += 1;
         state.oldest.get_or_insert(now);
         state.urgent |= urgent;
         drop(state);
@@ -201,7 +238,7 @@ impl Journal {
     /// Takes back what asked to begin and hasn't: the chunk ends.
     pub(crate) fn withdraw_unstarted(&self) {
         let mut state = self.lock();
-        state.pending.retain(|draft| draft.started.is_none());
+        state.pending.retain(|draft| !draft.is_start());
     }
 
     /// Reads what others have appended, without writing.
@@ -213,6 +250,7 @@ impl Journal {
     /// A page of the holder's own that landed by another way: in a transaction with the row.
     pub(crate) fn landed_with_row(&self, page: &Page) -> Result<(), CannotAppend> {
         self.lock().fold.page(page)?;
+        self.grown.notify_waiters();
         self.engine.hints.grew(&self.run.id, page.last_seq());
         Ok(())
     }
@@ -251,24 +289,27 @@ impl Journal {
     }
 
     /// Makes the page behind what is folded. A `started` that what was folded forbids is dropped, however early it asked:
-    /// the chunk may not have heard of the stop that this journal has read.
+    /// the chunk may not have heard of the stop that this journal has read. So is one that nobody waits for any more.
     fn set_in_flight(&self, state: &mut State, drafts: impl Iterator<Item = Draft>) {
         let forbidden = state.fold.stop_requested || state.fold.paused;
         let mut bodies = Vec::new();
-        let mut started = Vec::new();
+        let mut logged = Vec::new();
         for draft in drafts {
-            match draft.started {
-                Some(refused) if forbidden => {
-                    let _ = refused.send(Started::Forbidden);
+            let is_start = draft.is_start();
+            match draft.logged {
+                Some(refused) if is_start && (forbidden || refused.is_closed()) => {
+                    let _ = refused.send(Logged::Forbidden);
                 }
-                asked => {
+                waiting => {
                     bodies.push(draft.body);
-                    started.push(asked);
+                    logged.push(waiting);
                 }
             }
         }
         if bodies.is_empty() {
             state.in_flight = None;
+            // Through all the same: see `flushed`.
+            self.grown.notify_waiters();
             return;
         }
         let totals = state.fold.totals_after(&bodies);
@@ -283,7 +324,7 @@ impl Journal {
         };
         state.in_flight = Some(InFlight {
             page: Arc::new(page),
-            started,
+            logged,
         });
     }
 
@@ -321,9 +362,10 @@ impl Journal {
             return Ok(());
         };
         state.fold.page(&flight.page)?;
-        for started in flight.started.into_iter().flatten() {
-            let _ = started.send(Started::Landed);
+        for logged in flight.logged.into_iter().flatten() {
+            let _ = logged.send(Logged::Landed);
         }
+        self.grown.notify_waiters();
         self.lease.set_totals(state.fold.totals);
         let is_full = state.fold.log_bytes > MAX_LOG_BYTES;
         drop(state);
@@ -347,6 +389,7 @@ impl Journal {
                 state.fold.page(page)?;
             }
             if !slice.pages.is_empty() {
+                self.grown.notify_waiters();
                 self.news.notify_one();
             }
             if state.fold.fences(self.run.epoch) {
@@ -363,9 +406,7 @@ impl Journal {
         let mut state = self.lock();
         let Some(flight) = state.in_flight.take() else { return };
         let bodies = flight.page.events.iter().map(|event| event.body.clone());
-        let drafts = bodies
-            .zip(flight.started)
-            .map(|(body, started)| Draft { body, started });
+        let drafts = bodies.zip(flight.logged).map(|(body, logged)| Draft { body, logged });
         self.set_in_flight(&mut state, drafts);
     }
 

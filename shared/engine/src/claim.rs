@@ -22,6 +22,7 @@ use crate::lease::Lease;
 /// A run whose lease is ours and whose log says so.
 pub(crate) struct Claimed {
     pub run: Run,
+    pub host: HostKind,
     pub fold: Fold,
     pub agent: Arc<dyn Agent>,
     pub lease: Arc<Lease>,
@@ -72,6 +73,7 @@ pub(crate) async fn claim(
     lease.set_totals(fold.totals);
     Ok(Claimed {
         run,
+        host,
         fold,
         agent,
         lease,

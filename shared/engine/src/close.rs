@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use outlast_core::event::{ContinueReason, EventBody};
+use outlast_core::event::{ContinueReason, EventBody, MOST_AWAITED};
 use outlast_core::outcome::AgentResult;
 use outlast_core::page::Writer;
 use outlast_core::transition::{Held, Log};
@@ -11,10 +11,11 @@ use outlast_core::{Change, Command, Page, Run, StepKey, Then, Timestamp, apply};
 use outlast_store::{RowAndPageWrite, StoreError};
 
 use crate::append::CannotAppend;
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, WaitsFor};
 use crate::control::{ending_events, logged, numbered, page_expiry};
 use crate::dispatch::dispatch;
 use crate::heartbeat::Heartbeat;
+use crate::owed::log_owed;
 
 /// How a chunk ends.
 #[derive(Clone, Debug)]
@@ -24,9 +25,7 @@ pub(crate) enum Closing {
         reason: ContinueReason,
         excused: bool,
     },
-    Park {
-        until: Timestamp,
-    },
+    Park(WaitsFor),
     Finish(AgentResult),
 }
 
@@ -47,12 +46,32 @@ pub(crate) async fn close(chunk: &Arc<Chunk>, beats: Heartbeat, closing: Closing
     Ok(change.run)
 }
 
+/// What a park becomes when an answer that it was to wait for has come in between.
+const ANSWERED: Closing = Closing::HandOff {
+    reason: ContinueReason::Answered,
+    excused: true,
+};
+
+fn has_answer_to(chunk: &Chunk, waits: &WaitsFor) -> bool {
+    chunk.journal.with_fold(|fold| {
+        let is_settled = |key| {
+            fold.questions
+                .get(key)
+                .is_some_and(|question| question.settled.is_some())
+        };
+        waits.awaits.iter().any(is_settled)
+    })
+}
+
 /// One try at the transaction; `None` if the row or the tail had moved.
 async fn try_close(chunk: &Arc<Chunk>, closing: &Closing) -> Result<Option<Change>, CannotAppend> {
+    log_owed(chunk).await?;
     let engine = &chunk.engine;
     let now = engine.seams.now();
     let spent = chunk.journal.store().cost() + chunk.lease.cost_of_beats();
     let (row, holder) = chunk.lease.held(spent).ok_or(CannotAppend::Fenced)?;
+    let answered = matches!(closing, Closing::Park(waits) if has_answer_to(chunk, waits));
+    let closing = if answered { &ANSWERED } else { closing };
     let mut change = apply(&row, &command(chunk, closing, holder), now).map_err(|_| CannotAppend::Fenced)?;
     if change.run == row {
         return Ok(Some(change));
@@ -79,7 +98,12 @@ async fn try_close(chunk: &Arc<Chunk>, closing: &Closing) -> Result<Option<Chang
 }
 
 /// The same transaction until its outcome is known, or the lease is in doubt.
-async fn write(chunk: &Chunk, before: &Run, after: &Run, page: &Page) -> Result<RowAndPageWrite, CannotAppend> {
+pub(crate) async fn write(
+    chunk: &Chunk,
+    before: &Run,
+    after: &Run,
+    page: &Page,
+) -> Result<RowAndPageWrite, CannotAppend> {
     loop {
         match chunk.journal.store().write_run_with_page(before, after, page).await {
             Err(StoreError::Unavailable(error)) => chunk.journal.wait_to_repeat(&error).await?,
@@ -97,9 +121,9 @@ fn command(chunk: &Chunk, closing: &Closing, holder: Held) -> Command {
             progressed: *excused || chunk.has_progressed(),
             timing: chunk.engine.timing,
         },
-        Closing::Park { until } => Command::Park {
+        Closing::Park(waits) => Command::Park {
             holder,
-            until: Some(*until),
+            until: waits.until,
         },
         Closing::Finish(result) => {
             let reason = chunk.journal.with_fold(|fold| fold.outcome(result.clone()).reason);
@@ -125,6 +149,13 @@ fn closing_page(chunk: &Chunk, closing: &Closing, change: &Change, now: Timestam
                 };
                 ending_events(fold, change.run.stopping, result, fold.tail.seq, now)?
             }
+            Log::Parked(until) => {
+                let awaits = match closing {
+                    Closing::Park(waits) if waits.awaits.len() <= MOST_AWAITED => waits.awaits.clone(),
+                    Closing::Park(_) | Closing::HandOff { .. } | Closing::Finish(_) => vec![],
+                };
+                vec![EventBody::RunParked { until, awaits }]
+            }
             ref log => logged(log).into_iter().collect(),
         };
         Ok(Page {
@@ -143,39 +174,4 @@ fn closing_page(chunk: &Chunk, closing: &Closing, change: &Change, now: Timestam
 /// Bodies that this chunk let begin and cuts off.
 fn in_hand(fold: &outlast_core::Fold, epoch: u64) -> Vec<StepKey> {
     fold.interrupted(epoch + 1)
-}
-
-/// Appends the `stop.requested` that a control writer left to the holder, and clears the mark, in one transaction.
-pub(crate) async fn log_owed_stop(chunk: &Arc<Chunk>) -> Result<(), CannotAppend> {
-    loop {
-        chunk.journal.drain().await?;
-        let row = chunk.lease.row();
-        if !row.stop_unlogged || chunk.journal.with_fold(|fold| fold.stop_requested) {
-            return Ok(());
-        }
-        let now = chunk.engine.seams.now();
-        let mut after = row.clone();
-        after.stop_unlogged = false;
-        after.write_id = chunk.engine.seams.write_id();
-        let page = chunk.journal.with_fold(|fold| Page {
-            run_id: chunk.run.clone(),
-            epoch: chunk.epoch,
-            writer: Writer::Control,
-            write_id: after.write_id.clone(),
-            events: numbered(fold.tail.seq, vec![EventBody::StopRequested], now),
-            totals: fold.totals,
-            expires_at: page_expiry(&row),
-        });
-        match write(chunk, &row, &after, &page).await? {
-            RowAndPageWrite::Landed(landed) => {
-                chunk.journal.landed_with_row(&page)?;
-                chunk.lease.seen(*landed);
-                return Ok(());
-            }
-            RowAndPageWrite::RowChanged(Some(row)) => chunk.lease.seen(*row),
-            RowAndPageWrite::RowChanged(None) => return Err(CannotAppend::Fenced),
-            RowAndPageWrite::TailMoved => {}
-        }
-        chunk.journal.sync().await?;
-    }
 }

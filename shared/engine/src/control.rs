@@ -16,6 +16,7 @@ use outlast_store::{RowAndPageWrite, RowWrite, Store};
 use crate::dispatch::dispatch;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::owed::recorded;
 
 /// Stops a run. Without a live holder it ends at once; otherwise its holder is told, and ends it. `force`, or a second
 /// stop, does not wait for the holder.
@@ -147,11 +148,9 @@ async fn row_and_page(
     let (tail, totals, bodies) = if let Log::Ended(reason) = change.log {
         read_on(store, &run.id, fold).await?;
         let result = reason.map_or(AgentResult::Ended(outlast_core::Reason::AgentError), AgentResult::Ended);
-        (
-            fold.tail,
-            fold.totals,
-            ending_events(fold, change.run.stopping, result, fold.tail.seq, now)?,
-        )
+        let mut bodies = owed_answer(store, run, fold).await?;
+        bodies.extend(ending_events(fold, change.run.stopping, result, fold.tail.seq, now)?);
+        (fold.tail, fold.totals, bodies)
     } else {
         let page = store.tail_page(&run.id).await?;
         let tail = page.as_ref().map(tail_of).unwrap_or_default();
@@ -177,6 +176,19 @@ async fn row_and_page(
         RowAndPageWrite::RowChanged(row) => Wrote::RowChanged(row),
         RowAndPageWrite::TailMoved => Wrote::TailMoved,
     })
+}
+
+/// The answer that is stored and that no holder has come to log.
+async fn owed_answer(store: &Store, run: &Run, fold: &Fold) -> Result<Vec<EventBody>, EngineError> {
+    let Some(key) = &run.answer_unlogged else {
+        return Ok(vec![]);
+    };
+    let is_open = fold
+        .questions
+        .get(key)
+        .is_some_and(|question| question.settled.is_none());
+    let stored = store.stored_answer(&run.id, key).await?;
+    Ok(stored.filter(|_| is_open).map(recorded).into_iter().collect())
 }
 
 /// The terminal event of a run whose log is `fold`, behind the `stop.requested` that the log still lacks.
@@ -217,13 +229,14 @@ pub(crate) fn logged(log: &Log) -> Option<EventBody> {
         Log::Paused => Some(EventBody::RunPaused),
         Log::Resumed => Some(EventBody::RunResumed),
         Log::StopRequested => Some(EventBody::StopRequested),
-        Log::Parked(until) => Some(EventBody::RunParked { until }),
-        // The holder's hand-off lists what it cut off; answers carry their value; an ending is counted.
-        Log::AutoContinue(_) | Log::AnswerRecorded | Log::Ended(_) | Log::Nothing | Log::Claimed => None,
+        // The holder's hand-off lists what it cut off, its park what it waits for; answers carry their value; an ending is counted.
+        Log::AutoContinue(_) | Log::Parked(_) | Log::AnswerRecorded | Log::Ended(_) | Log::Nothing | Log::Claimed => {
+            None
+        }
     }
 }
 
-fn control_page(run: &Run, tail: Tail, totals: Totals, bodies: Vec<EventBody>, now: Timestamp) -> Page {
+pub(crate) fn control_page(run: &Run, tail: Tail, totals: Totals, bodies: Vec<EventBody>, now: Timestamp) -> Page {
     Page {
         run_id: run.id.clone(),
         epoch: run.epoch,

@@ -7,16 +7,19 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use outlast_core::event::EventBody;
 use outlast_core::key::key_part;
-use outlast_core::limits::MAX_EVENT_BYTES;
+use outlast_core::limits::{MAX_EVENT_BYTES, MAX_KEY_PATH_BYTES};
 use outlast_core::outcome::{AgentResult, ErrorInfo};
 use outlast_core::step::StepPolicy;
 use outlast_core::{Payload, RunId, StepKey, Timestamp, Totals};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::ask::{Ask, Question, ask};
 use crate::chunk::Chunk;
+use crate::parallel::{Branch, Limits, Parallel, parallel};
 use crate::seams::Seams;
 use crate::step::{BodyError, StepCall, StepError, step};
+use crate::wait::wait;
 
 /// The run, from inside. Cheap to clone.
 ///
@@ -25,13 +28,27 @@ use crate::step::{BodyError, StepCall, StepError, step};
 /// have their results.
 #[derive(Clone)]
 pub struct Ctx {
-    chunk: Arc<Chunk>,
+    pub(crate) chunk: Arc<Chunk>,
     pacer: Option<Arc<Pacer>>,
+    /// The path that the keys of its calls begin with, as they are stored.
+    scope: Option<Arc<str>>,
 }
 
 impl Ctx {
     pub(crate) fn new(chunk: Arc<Chunk>) -> Self {
-        Self { chunk, pacer: None }
+        Self {
+            chunk,
+            pacer: None,
+            scope: None,
+        }
+    }
+
+    /// The same run, whose keys stand in this scope.
+    pub(crate) fn within(&self, scope: &StepKey) -> Self {
+        Self {
+            scope: Some(scope.as_str().into()),
+            ..self.clone()
+        }
     }
 
     pub fn run_id(&self) -> &RunId {
@@ -56,17 +73,29 @@ impl Ctx {
         F: Fn(StepCall) -> Fut,
         Fut: Future<Output = Result<T, BodyError>>,
     {
-        let key = step_key(key)?;
+        let key = self.key([key])?;
         step(&self.chunk, key, input, policy, self.pacer.as_deref(), body).await
     }
 
     /// Declares N: the steps that must be committed for the run to be `completed`. Declared again, it must be the same.
     /// The keys may have 4 MB in all, as JSON.
     pub async fn plan<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> Result<(), StepError> {
-        let keys = keys
-            .into_iter()
-            .map(|key| step_key(key.as_ref()))
-            .collect::<Result<Vec<_>, _>>()?;
+        let keys = keys.into_iter().map(|key| self.key([key])).collect();
+        self.declare(keys).await
+    }
+
+    /// The same for steps in the branches of a [`Ctx::parallel`] or a [`Ctx::map`]: each is its path, from the key of that call over
+    /// the item's to its own.
+    pub async fn plan_paths<P>(&self, paths: impl IntoIterator<Item = P>) -> Result<(), StepError>
+    where
+        P: IntoIterator<Item: AsRef<str>>,
+    {
+        let keys = paths.into_iter().map(|path| self.key(path)).collect();
+        self.declare(keys).await
+    }
+
+    async fn declare(&self, keys: Result<Vec<StepKey>, StepError>) -> Result<(), StepError> {
+        let keys = keys?;
         let declared = Payload::of(&keys).map_err(|error| StepError::BadKey {
             problem: error.to_string(),
         })?;
@@ -82,9 +111,68 @@ impl Ctx {
         Ok(())
     }
 
+    /// Waits until `duration` from the first time on that the run comes here: across chunks, crashes and pauses.
+    ///
+    /// A wait that ends within a minute (in the foreground: five seconds) and before the soft cap is sat out. Otherwise, when
+    /// nothing else of the run can go on, the run parks: it holds no compute, and is woken by the sweep, which looks once a minute in a
+    /// deployment. One beyond the run's end is [`StepError::WaitTooLong`], at once.
+    pub async fn wait(&self, key: &str, duration: Duration) -> Result<(), StepError> {
+        wait(&self.chunk, self.key([key])?, duration).await
+    }
+
+    /// Asks something outside: a person, another system. The question is registered, and its expiry runs, when this returns; wait
+    /// for the answer with [`Question::answer`], now or later.
+    ///
+    /// A run of which nothing else can go on parks until then. Whoever answers needs the run's id and the question's key.
+    pub async fn ask(&self, key: &str, question: Ask) -> Result<Question, StepError> {
+        ask(&self.chunk, self.key([key])?, question).await
+    }
+
+    /// Runs `work` for each item and says what came of each: see [`Parallel`]. Items are known by their keys; the `Ctx` that `work` is
+    /// given puts its keys into a scope of the item's own, so that every item may use the same ones.
+    ///
+    /// Fails only where it can't begin: for limits that make no sense, a key that can't be used or is there twice; or if all results
+    /// together have more than 1 MB as JSON.
+    pub async fn map<K, I, O, E, F, Fut>(
+        &self,
+        key: &str,
+        items: impl IntoIterator<Item = (K, I)>,
+        limits: Limits,
+        work: F,
+    ) -> Result<Parallel<O>, StepError>
+    where
+        K: AsRef<str>,
+        O: Serialize + DeserializeOwned,
+        E: Into<ErrorInfo>,
+        F: Fn(Ctx, I) -> Fut,
+        Fut: Future<Output = Result<O, E>>,
+    {
+        let key = self.key([key])?;
+        let mut branches = Vec::new();
+        for (name, item) in items {
+            branches.push((self.within(&key).key([name])?, item));
+        }
+        parallel(self, key, branches, limits, work).await
+    }
+
+    /// The same for branches that do different things.
+    pub async fn parallel<'a, K, O, E>(
+        &self,
+        key: &str,
+        branches: impl IntoIterator<Item = (K, Branch<'a, O, E>)>,
+        limits: Limits,
+    ) -> Result<Parallel<O>, StepError>
+    where
+        K: AsRef<str>,
+        O: Serialize + DeserializeOwned,
+        E: Into<ErrorInfo>,
+    {
+        self.map(key, branches, limits, |ctx, branch| branch(ctx)).await
+    }
+
     /// Runs `work` for each item, at most `concurrency` at once (zero counts as one), and gives what they return in the
-    /// items' order.
-    pub async fn map<I, O, F, Fut>(&self, items: impl IntoIterator<Item = I>, concurrency: usize, work: F) -> Vec<O>
+    /// items' order. Nothing of it is logged: for branches whose keys are unique in the run and that handle their own failures.
+    pub async fn at_once<I, O, F, Fut>(&self, items: impl IntoIterator<Item = I>, concurrency: usize, work: F) -> Vec<O>
     where
         F: Fn(Ctx, I) -> Fut,
         Fut: Future<Output = O>,
@@ -100,15 +188,15 @@ impl Ctx {
     /// steps that are found in the log don't count).
     pub fn paced(&self, per_second: f64) -> Ctx {
         Ctx {
-            chunk: self.chunk.clone(),
             pacer: Some(Arc::new(Pacer::new(per_second))),
+            ..self.clone()
         }
     }
 
     /// Appends an event of the agent's own, once a run. `data` may have 1 MB as JSON; with more the log can't be written on, and
     /// the run ends at the crash limit.
     pub async fn emit(&self, key: &str, data: &(impl Serialize + ?Sized)) -> Result<(), StepError> {
-        let key = step_key(key)?;
+        let key = self.key([key])?;
         let data = Payload::of(data).map_err(|error| StepError::BadInput {
             key: key.clone(),
             problem: error.to_string(),
@@ -153,15 +241,33 @@ impl Ctx {
 
     /// Waits, in the engine's time. Not durable: for pacing, never for a delay that must survive a chunk.
     pub async fn pause(&self, duration: Duration) {
+        // A run that pauses can go on: it isn't parked meanwhile.
+        let _open = self.chunk.open();
         self.chunk.engine.seams.clock.sleep(duration).await;
     }
-}
 
-fn step_key(key: &str) -> Result<StepKey, StepError> {
-    let encoded = key_part(key).map_err(|problem| StepError::BadKey {
-        problem: format!("`{key}` can't be a step's key: {problem}"),
-    })?;
-    Ok(StepKey::new(encoded))
+    /// The key at the end of this path, as it is stored.
+    pub(crate) fn key(&self, path: impl IntoIterator<Item: AsRef<str>>) -> Result<StepKey, StepError> {
+        let mut whole = self.scope.as_deref().unwrap_or_default().to_owned();
+        for part in path {
+            let part = part.as_ref();
+            let encoded = key_part(part).map_err(|problem| StepError::BadKey {
+                problem: format!("`{part}` can't be a key: {problem}"),
+            })?;
+            if !whole.is_empty() {
+                whole.push('/');
+            }
+            whole.push_str(&encoded);
+        }
+        if whole.is_empty() || whole.len() > MAX_KEY_PATH_BYTES {
+            let problem = format!(
+                "`{whole}` has {} bytes with its scopes; at most {MAX_KEY_PATH_BYTES}",
+                whole.len()
+            );
+            return Err(StepError::BadKey { problem });
+        }
+        Ok(StepKey::new(whole))
+    }
 }
 
 /// Longer than any run: no step behind the first begins, and no sum of such overflows.

@@ -78,6 +78,8 @@ async fn beat_until(engine: &Engine, store: &Store, work_store: &Store, lease: &
                 signals.stopping = row.stopping;
                 signals.stop_unlogged = row.stop_unlogged;
                 signals.paused = row.paused;
+                signals.answers = row.answers;
+                signals.answer_unlogged = row.answer_unlogged.is_some();
             }),
             Err(BeatError::Lost) => return lease.signal(|signals| signals.lost = true),
             Err(BeatError::Store(error)) => tracing::warn!(run = %lease.row().id, %error, "a beat failed"),

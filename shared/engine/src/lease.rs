@@ -15,6 +15,9 @@ pub(crate) struct Signals {
     pub stopping: bool,
     pub stop_unlogged: bool,
     pub paused: bool,
+    /// How many answers the row counts, and whether one of them is not in the log yet.
+    pub answers: u64,
+    pub answer_unlogged: bool,
     /// No beat was confirmed in time.
     pub in_doubt: bool,
 }

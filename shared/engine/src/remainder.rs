@@ -84,7 +84,8 @@ fn of_step(key: &StepKey, step: &Step) -> Remaining {
         StepState::Started { .. } | StepState::Unknown => (RemainingState::Unknown, None),
         StepState::Retrying { error, .. } => (RemainingState::Retrying, Some(error.clone())),
         StepState::Failed { error } => (RemainingState::Failed, Some(error.clone())),
-        StepState::Committed { .. } => (RemainingState::NotVerified, None),
+        // Of these only a verification that names them remains.
+        StepState::Committed { .. } | StepState::Released => (RemainingState::NotVerified, None),
     };
     Remaining {
         key: key.clone(),

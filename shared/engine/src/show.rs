@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use outlast_core::{Outcome, Owner, Page, Run, RunId, ThreadKey, Totals};
+use outlast_core::fold::Question;
+use outlast_core::{Fold, Outcome, Owner, Page, Run, RunId, Status, StepKey, ThreadKey, Totals};
 use outlast_store::{RunList, StoreError};
 
-use crate::control::owned_run;
+use crate::control::{owned_run, read_on};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::sweep::look_at;
@@ -19,6 +20,8 @@ pub struct RunView {
     pub totals: Totals,
     /// Of an ended run.
     pub outcome: Option<Outcome>,
+    /// What a run that waits or is paused has asked and nobody has answered, in the order in which it was asked.
+    pub questions: Vec<(StepKey, Question)>,
 }
 
 /// A run of this owner, after the sweep's look at it.
@@ -34,13 +37,32 @@ pub async fn show(engine: &Arc<Engine>, owner: &Owner, id: &RunId) -> Result<Run
             return Err(StoreError::Corrupt(what).into());
         }
     }
+    let questions = open_questions(engine, &run).await?;
     let last = tail.as_ref().and_then(|page| page.events.last());
     Ok(RunView {
         last_seq: tail.as_ref().map_or(0, Page::last_seq),
         totals: tail.as_ref().map_or(run.totals, |page| page.totals),
         outcome: last.and_then(|event| event.body.outcome().cloned()),
+        questions,
         run,
     })
+}
+
+/// Takes the whole log, which is why it isn't done for a run that is at work.
+async fn open_questions(engine: &Engine, run: &Run) -> Result<Vec<(StepKey, Question)>, EngineError> {
+    if run.status != Status::Waiting && !(run.paused && !run.status.is_terminal()) {
+        return Ok(vec![]);
+    }
+    let mut fold = Fold::default();
+    match read_on(&engine.store, &run.id, &mut fold).await {
+        // It is shown as far as it can be.
+        Err(EngineError::Store(error @ StoreError::Corrupt(_))) => {
+            tracing::warn!(run = %run.id, %error, "the questions of a run can't be read");
+        }
+        read => read?,
+    }
+    let open = fold.open_questions().into_iter();
+    Ok(open.map(|(key, question)| (key.clone(), question.clone())).collect())
 }
 
 /// The thread's live run, after the sweep's look at it.

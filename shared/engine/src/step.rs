@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use crate::append::Started;
+use crate::append::Logged;
 use crate::chunk::Chunk;
 use crate::ctx::Pacer;
 
@@ -99,6 +99,23 @@ pub enum StepError {
     },
     #[error("bad_input: the input of step {key} can't be written as JSON: {problem}")]
     BadInput { key: StepKey, problem: String },
+    #[error("wait_too_long: wait {key} would last until the run's end, or beyond it")]
+    WaitTooLong {
+        key: StepKey,
+        until: Timestamp,
+        ends_at: Timestamp,
+    },
+    #[error("bad_question: {key} can't be asked: {problem}")]
+    BadQuestion { key: StepKey, problem: String },
+    /// Nobody answered in time, and there is no default.
+    #[error("expired: nobody answered {key} in time")]
+    Expired { key: StepKey },
+    /// It was answered with something else than the code takes.
+    #[error("bad_answer: the answer to {key} can't be used: {problem}")]
+    BadAnswer { key: StepKey, problem: String },
+    /// Nothing was started.
+    #[error("bad_limits: {key} can't be run so: {problem}")]
+    BadLimits { key: StepKey, problem: String },
 }
 
 impl StepError {
@@ -111,7 +128,18 @@ impl StepError {
             StepError::BadKey { .. } => ErrorInfo::new("bad_key", self.to_string()),
             StepError::TooLong { ref key, .. } => ErrorInfo::new("step_too_long", self.to_string()).at(key.clone()),
             StepError::BadInput { ref key, .. } => ErrorInfo::new("bad_input", self.to_string()).at(key.clone()),
+            StepError::WaitTooLong { ref key, .. } => ErrorInfo::new("wait_too_long", self.to_string()).at(key.clone()),
+            StepError::BadQuestion { ref key, .. } => ErrorInfo::new("bad_question", self.to_string()).at(key.clone()),
+            StepError::Expired { ref key } => ErrorInfo::new("expired", self.to_string()).at(key.clone()),
+            StepError::BadAnswer { ref key, .. } => ErrorInfo::new("bad_answer", self.to_string()).at(key.clone()),
+            StepError::BadLimits { ref key, .. } => ErrorInfo::new("bad_limits", self.to_string()).at(key.clone()),
         }
+    }
+}
+
+impl From<StepError> for ErrorInfo {
+    fn from(error: StepError) -> Self {
+        error.into_info()
     }
 }
 
@@ -132,6 +160,7 @@ where
         return Err(StepError::DuplicateKey { key });
     }
     let _open = chunk.open();
+    same_kind(chunk, &key, "a step").await;
     let input = Payload::of(input).map_err(|error| StepError::BadInput {
         key: key.clone(),
         problem: error.to_string(),
@@ -217,6 +246,10 @@ async fn find(chunk: &Chunk, key: &StepKey, digest: &str) -> Found {
         StepState::Committed { result } => Found::Result(Settled::Committed(result)),
         StepState::Failed { error } => Found::Result(Settled::Failed(error)),
         StepState::Unknown => Found::Result(Settled::Unknown),
+        StepState::Released => {
+            let message = format!("step {key} was released: what asked for it was decided without it");
+            nondeterminism(chunk, key.clone(), message).await
+        }
         StepState::Planned => Found::Attempt(NextAttempt {
             attempt: 1,
             not_before: None,
@@ -233,8 +266,23 @@ async fn find(chunk: &Chunk, key: &StepKey, digest: &str) -> Found {
     }
 }
 
+/// Goes on if the log has the key for nothing else.
+pub(crate) async fn same_kind(chunk: &Chunk, key: &StepKey, kind: &str) {
+    let (logged, is_decided) = chunk
+        .journal
+        .with_fold(|fold| (fold.kind_of(key), fold.is_decided(key)));
+    if is_decided {
+        let message = format!("{key} is asked for, and what it is part of was decided");
+        nondeterminism::<()>(chunk, key.clone(), message).await;
+    }
+    if let Some(logged) = logged.filter(|logged| *logged != kind) {
+        let message = format!("{key} is {kind} now and was {logged} before");
+        nondeterminism::<()>(chunk, key.clone(), message).await;
+    }
+}
+
 /// Ends the run loudly; the agent's code does not go on.
-async fn nondeterminism<T>(chunk: &Chunk, key: StepKey, message: String) -> T {
+pub(crate) async fn nondeterminism<T>(chunk: &Chunk, key: StepKey, message: String) -> T {
     chunk.give_up(AgentResult::Nondeterministic(
         ErrorInfo::new("nondeterminism", message).at(key),
     ));
@@ -266,14 +314,14 @@ async fn begin(chunk: &Arc<Chunk>, key: &StepKey, digest: &str, policy: &StepPol
         chunk.turn_away().await;
     }
     let in_hand = chunk.take_in_hand();
-    let started = chunk.journal.start(EventBody::StepStarted {
+    let started = chunk.journal.log(EventBody::StepStarted {
         key: key.clone(),
         attempt,
         idempotent: policy.idempotent,
         input_digest: digest.to_owned(),
         deadline: Some(deadline),
     });
-    let landed = started.await == Ok(Started::Landed);
+    let landed = started.await == Ok(Logged::Landed);
     if !landed || !chunk.lease.is_trusted(chunk.engine.seams.clock.monotonic()) {
         drop(in_hand);
         chunk.turn_away().await;

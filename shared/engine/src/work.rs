@@ -9,18 +9,20 @@ use outlast_core::event::ContinueReason;
 use outlast_core::limits::{SHUT_DOWN_GRACE, STOP_GRACE};
 use outlast_core::outcome::{AgentResult, ErrorInfo, Reason};
 use outlast_core::time_budget::ChunkTime;
-use outlast_core::{Payload, Run, Timestamp};
+use outlast_core::{Fold, Payload, Run, StepKey, Timestamp};
 use outlast_store::{Store, StoreError};
 
 use crate::append::{CannotAppend, Journal};
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, WaitsFor};
 use crate::claim::Claimed;
-use crate::close::{Closing, close, log_owed_stop};
+use crate::close::{Closing, close};
 use crate::ctx::Ctx;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::lease::Signals;
+use crate::owed::{log_expiry, log_owed};
 use crate::own_wakes::keep_own_wakes;
+use crate::quiet::Quiet;
 use crate::step::panic_message;
 
 /// What a chunk came to.
@@ -42,6 +44,7 @@ pub(crate) async fn work(
 ) -> Result<Worked, EngineError> {
     let Claimed {
         run,
+        host,
         fold,
         agent,
         lease,
@@ -56,22 +59,28 @@ pub(crate) async fn work(
         grace_ends_at: time.grace_ends_at.min(run.ends_at),
         ..time
     };
-    let chunk = Chunk::new(engine.clone(), &run, journal, lease, time, longest_body);
+    let chunk = Chunk::new(engine.clone(), &run, journal, lease, time, longest_body, host);
     let chunk = Arc::new(chunk);
 
     let code = {
         let ctx = Ctx::new(chunk.clone());
         AssertUnwindSafe(async move { agent.run(ctx, input).await }).catch_unwind()
     };
-    let code = code.map(|ended| match ended {
-        Ok(Ok(returned)) => AgentResult::Returned {
-            value: returned.value,
-            verification: returned.verification,
-        },
-        Ok(Err(error)) => AgentResult::Failed(error),
-        Err(panic) => AgentResult::Failed(ErrorInfo::new("panic", panic_message(&*panic))),
-    });
-    let ended = keep_own_wakes(drive(&chunk, code)).await;
+    let code = async {
+        match code.await {
+            Ok(Ok(returned)) => AgentResult::Returned {
+                value: returned.value,
+                verification: returned.verification,
+            },
+            Ok(Err(error)) => AgentResult::Failed(error),
+            Err(panic) => AgentResult::Failed(ErrorInfo::new("panic", panic_message(&*panic))),
+        }
+    };
+    // An answer that the holder before did not come to log goes before anything else of this one.
+    let ended = match log_owed(&chunk).await {
+        Ok(()) => keep_own_wakes(drive(&chunk, code)).await,
+        Err(cannot) => Ended::Cannot(cannot),
+    };
 
     let closing = match ended {
         Ended::Closing(closing) => closing,
@@ -128,33 +137,44 @@ enum Why {
 
 /// Runs the agent's code and the log's writer side by side until one of them, the clock or a signal ends the chunk.
 async fn drive(chunk: &Arc<Chunk>, code: impl Future<Output = AgentResult>) -> Ended {
-    let mut code = Box::pin(code);
+    let mut code = Quiet::new(code);
     let mut signals = chunk.lease.signals();
     // Beats began with the claim: one may have said something already.
     signals.mark_changed();
     let mut down: Option<ClosingDown> = None;
     loop {
         // The writer is made anew after each signal, because a signal may need the log for itself.
-        let signalled = {
+        let heard = {
             let mut pump = Box::pin(chunk.journal.pump());
-            match until_signal(chunk, code.as_mut(), pump.as_mut(), &mut signals, &mut down).await {
-                Ok(signals) => signals,
+            match until_signal(chunk, &mut code, pump.as_mut(), &mut signals, &mut down).await {
+                Ok(heard) => heard,
                 Err(ended) => return ended,
             }
         };
-        if let Err(cannot) = heed(chunk, signalled).await {
+        let heeded = match heard {
+            Heard::Signals(signals) => heed(chunk, signals).await,
+            Heard::Expired(questions) => log_expiries(chunk, &questions).await,
+        };
+        if let Err(cannot) = heeded {
             return Ended::Cannot(cannot);
         }
     }
 }
 
+/// What needs the log for itself.
+enum Heard {
+    Signals(Signals),
+    /// The time of these questions has passed.
+    Expired(Vec<StepKey>),
+}
+
 async fn until_signal<C, P>(
     chunk: &Arc<Chunk>,
-    mut code: Pin<&mut C>,
+    code: &mut Quiet<C>,
     mut pump: Pin<&mut P>,
     signals: &mut tokio::sync::watch::Receiver<Signals>,
     down: &mut Option<ClosingDown>,
-) -> Result<Signals, Ended>
+) -> Result<Heard, Ended>
 where
     C: Future<Output = AgentResult>,
     P: Future<Output = CannotAppend>,
@@ -164,29 +184,34 @@ where
     loop {
         let shutting_down = shut_down.is_cancelled();
         close_down_if_told(chunk, down);
-        if let Some(until) = only_delays_beyond_the_cap(chunk) {
-            return Err(Ended::Closing(Closing::Park { until }));
-        }
         if let Some(ended) = closed_down(chunk, down) {
             return Err(ended);
         }
+        let expired = chunk.take_expiring();
+        if !expired.is_empty() {
+            return Ok(Heard::Expired(expired));
+        }
+        let may_park = down.is_none();
         let next_look = down.as_ref().map_or(chunk.time.soft_cap_at, |down| down.until);
         tokio::select! {
             biased;
-            result = code.as_mut() => return Err(Ended::Closing(Closing::Finish(result))),
+            ended = code.until_quiet_and(|| may_park && chunk.waits_long_for().is_some()) => {
+                let closing = match (ended, chunk.waits_long_for()) {
+                    (Some(result), _) => Closing::Finish(result),
+                    (None, Some(waits)) => Closing::Park(waits),
+                    // By a moment's time it is one to sit out.
+                    (None, None) => continue,
+                };
+                return Err(Ended::Closing(closing));
+            }
             cannot = pump.as_mut() => return Err(Ended::Cannot(cannot)),
-            _ = signals.changed() => return Ok(*signals.borrow_and_update()),
+            _ = signals.changed() => return Ok(Heard::Signals(*signals.borrow_and_update())),
             () = chunk.changed() => {}
             () = chunk.journal.news() => {}
             () = shut_down.cancelled(), if !shutting_down => {}
             () = seams.sleep_until(next_look) => {}
         }
     }
-}
-
-/// All that goes on is waiting for retries that this chunk will not live to see: it need not wait for its cap.
-fn only_delays_beyond_the_cap(chunk: &Arc<Chunk>) -> Option<Timestamp> {
-    chunk.waits_until().filter(|until| *until > chunk.time.soft_cap_at)
 }
 
 /// Whether the chunk begins to close now: a stop, a pause, the soft cap, the end of its host, or that nothing is left which
@@ -233,8 +258,9 @@ fn closed_down(chunk: &Arc<Chunk>, down: &Option<ClosingDown>) -> Option<Ended> 
     if chunk.has_in_hand() && now < down.until {
         return None;
     }
-    let parked_or = |reason| match chunk.waits_until().filter(|until| *until > now) {
-        Some(until) => Ended::Closing(Closing::Park { until }),
+    let is_to_come = |waits: &WaitsFor| waits.until.is_none_or(|until| until > now);
+    let parked_or = |reason| match chunk.waits_for().filter(is_to_come) {
+        Some(waits) => Ended::Closing(Closing::Park(waits)),
         None => Ended::CutOff(reason),
     };
     Some(match down.why {
@@ -253,11 +279,19 @@ async fn heed(chunk: &Arc<Chunk>, signals: Signals) -> Result<(), CannotAppend> 
     if signals.in_doubt {
         return Err(CannotAppend::LeaseInDoubt);
     }
-    let (stop_known, pause_known) = chunk.journal.with_fold(|fold| (fold.stop_requested, fold.paused));
-    if signals.stop_unlogged && !stop_known {
-        log_owed_stop(chunk).await?;
-    } else if (signals.stopping && !stop_known) || signals.paused != pause_known {
+    let known = |fold: &Fold| (fold.stop_requested, fold.paused, fold.answers);
+    let (stop_known, pause_known, answers_known) = chunk.journal.with_fold(known);
+    if (signals.stop_unlogged && !stop_known) || signals.answer_unlogged {
+        log_owed(chunk).await?;
+    } else if (signals.stopping && !stop_known) || signals.paused != pause_known || signals.answers > answers_known {
         chunk.journal.sync().await?;
+    }
+    Ok(())
+}
+
+async fn log_expiries(chunk: &Arc<Chunk>, questions: &[StepKey]) -> Result<(), CannotAppend> {
+    for question in questions {
+        log_expiry(chunk, question).await?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The routes. In the order in which a client meets them: [`start`], [`inline`], [`show`], [`events`], [`read_token`],
-//! [`control`], [`remainder`]; then those that only a deployment calls, [`internal`].
+//! [`answers`], [`control`], [`remainder`]; then those that only a deployment calls, [`internal`].
 
+pub mod answers;
 pub mod control;
 pub mod events;
 pub mod inline;
@@ -37,6 +38,7 @@ fn table() -> Vec<Route> {
         Route::get("/api/v1/runs/{id}/events", Needs::ReadOrToken, events::events),
         Route::post("/api/v1/runs/{id}/read-token", read, read_token::read_token),
         Route::post("/api/v1/runs/{id}/continue", run, inline::continue_run),
+        Route::post("/api/v1/runs/{id}/answers/{*key}", control, answers::answer_question),
         Route::get("/api/v1/runs/{id}/remainder", read, remainder::show_remainder),
         Route::post("/api/v1/runs/{id}/stop", control, control::stop),
         Route::post("/api/v1/runs/{id}/pause", control, control::pause),

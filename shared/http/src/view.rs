@@ -1,10 +1,11 @@
 //! Runs as JSON.
 
+use outlast_core::fold::Question;
 use outlast_core::limits::REMAINDER_KEYS;
 use outlast_core::outcome::{ErrorInfo, Verification};
 use outlast_core::run::DispatchStage;
 use outlast_core::{
-    AgentName, Cost, Executor, Outcome, Reason, Run, RunId, Status, StepKey, ThreadKey, Timestamp, Totals,
+    AgentName, Cost, Executor, Outcome, Payload, Reason, Run, RunId, Status, StepKey, ThreadKey, Timestamp, Totals,
 };
 use outlast_engine::show::RunView;
 use serde::Serialize;
@@ -22,13 +23,15 @@ pub fn parse_rfc3339(text: &str) -> Result<Timestamp, jiff::Error> {
     Ok(Timestamp::from_millis(at.as_millisecond()))
 }
 
-/// What a live run needs before it goes on: `claim`, `holder`, `time`, `resume`, `thread`, or the `end` that it was told to come to.
+/// What a live run needs before it goes on: `claim`, `holder`, `time`, `answer`, `resume`, `thread`, or the `end` that it was told to come to.
 pub fn waits_for(run: &Run) -> &'static str {
     match run.status {
         _ if run.stopping => "end",
         _ if run.paused => "resume",
         _ if run.blocked => "thread",
         Status::Running => "holder",
+        // No point in time but its end brings it on.
+        Status::Waiting if run.due_at == Some(run.ends_at) => "answer",
         Status::Waiting => "time",
         Status::Queued | Status::Lost => "claim",
         Status::Completed | Status::Incomplete | Status::Failed | Status::Cancelled => "nothing",
@@ -72,7 +75,21 @@ pub struct ShownRun {
     run: RunJson,
     last_seq: u64,
     outcome: Option<OutcomeJson>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    questions: Vec<QuestionJson>,
     server_now: String,
+}
+
+/// What the run waits for somebody to answer.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct QuestionJson {
+    key: StepKey,
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -89,6 +106,12 @@ struct Progress {
     planned: u64,
     failed: u64,
     unknown: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    released: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[derive(Debug, Serialize)]
@@ -178,9 +201,26 @@ impl ShownRun {
             run: RunJson::with(view.run, view.totals.into()),
             last_seq: view.last_seq,
             outcome: view.outcome.map(OutcomeJson::from),
+            questions: view.questions.into_iter().map(QuestionJson::from).collect(),
             server_now: rfc3339(now),
         }
     }
+}
+
+impl From<(StepKey, Question)> for QuestionJson {
+    fn from((key, question): (StepKey, Question)) -> Self {
+        Self {
+            key,
+            expires_at: question.expires_at.map(rfc3339),
+            default: question.default.as_ref().and_then(raw),
+            schema: question.schema.as_ref().and_then(raw),
+        }
+    }
+}
+
+/// A payload is JSON by construction.
+fn raw(payload: &Payload) -> Option<Box<RawValue>> {
+    RawValue::from_string(payload.as_str().to_owned()).ok()
 }
 
 impl From<Totals> for Progress {
@@ -190,6 +230,7 @@ impl From<Totals> for Progress {
             planned: totals.planned,
             failed: totals.failed,
             unknown: totals.unknown,
+            released: totals.released,
         }
     }
 }
@@ -218,10 +259,7 @@ impl From<Outcome> for OutcomeJson {
             remainder_digest: outcome.remainder_digest,
             verification: outcome.verification.map(VerificationJson::from),
             error: outcome.error,
-            // A payload is JSON by construction.
-            value: outcome
-                .value
-                .and_then(|value| RawValue::from_string(value.as_str().to_owned()).ok()),
+            value: outcome.value.as_ref().and_then(raw),
         }
     }
 }

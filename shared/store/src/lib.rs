@@ -23,6 +23,6 @@ pub mod table;
 pub use keys::KeyRecord;
 pub use meter::Meter;
 pub use store::{
-    Acceptance, Accepted, LogSlice, PagePut, Pause, RowAndPageWrite, RowWrite, RunList, Store, StoreError, Turn,
-    TurnRecord, WireEvent, WireSlice,
+    Acceptance, Accepted, AnswerRecord, AnswerWrite, LogSlice, PagePut, Pause, RowAndPageWrite, RowWrite, RunList,
+    Store, StoreError, Turn, TurnRecord, WireEvent, WireSlice,
 };

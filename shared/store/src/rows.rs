@@ -7,7 +7,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use outlast_core::key::key_part;
 use outlast_core::page::SCHEMA;
-use outlast_core::{Owner, Run, RunId, ThreadKey, Timestamp, TurnKey};
+use outlast_core::{Owner, Run, RunId, StepKey, ThreadKey, Timestamp, TurnKey, WriteId};
 
 use crate::schema::DUE_SHARDS;
 use crate::store::{StoreError, Turn, TurnRecord};
@@ -23,7 +23,7 @@ const FLATTENED: [(&str, &str, &[&str]); 4] = [
         "",
         &["chunks", "crashes", "crashes_in_a_row", "committed_at_crash", "stalled"],
     ),
-    ("totals", "", &["planned", "committed", "failed", "unknown"]),
+    ("totals", "", &["planned", "committed", "failed", "unknown", "released"]),
     (
         "cost",
         "",
@@ -32,7 +32,29 @@ const FLATTENED: [(&str, &str, &[&str]); 4] = [
 ];
 
 pub(crate) fn run_key(id: &RunId) -> Result<Key, StoreError> {
-    Ok(row(format!("{RUN}{}", part("run", id.as_str())?)))
+    Ok(row(run_partition(id)?))
+}
+
+/// A question's answer: the first that is stored is the answer.
+pub(crate) fn answer_key(id: &RunId, key: &StepKey) -> Result<Key, StoreError> {
+    beside_run(id, format!("answer#{key}"))
+}
+
+/// An answer that came too late.
+pub(crate) fn evidence_key(id: &RunId, key: &StepKey, write_id: &WriteId) -> Result<Key, StoreError> {
+    beside_run(id, format!("evidence#{key}#{write_id}"))
+}
+
+fn beside_run(id: &RunId, sk: String) -> Result<Key, StoreError> {
+    Ok(Key::Row {
+        pk: run_partition(id)?,
+        sk,
+    })
+}
+
+/// A run's row and what stands beside it.
+fn run_partition(id: &RunId) -> Result<String, StoreError> {
+    Ok(format!("{RUN}{}", part("run", id.as_str())?))
 }
 
 pub(crate) fn thread_key(owner: &Owner, thread: &ThreadKey) -> Result<Key, StoreError> {
@@ -132,6 +154,7 @@ fn counts_on(run: &Run) -> bool {
         counters.crashes_in_a_row,
         counters.committed_at_crash,
         counters.stalled,
+        run.answers,
         cost.write_requests,
         cost.read_requests,
         cost.write_deci_units,

@@ -1,6 +1,7 @@
 //! What the engine calls.
 //!
 //! - `runs`: rows, and rows together with pages
+//! - `answers`: what settles a question, together with the row and, where it can be, the page
 //! - `accept`: a run's beginning; threads and turns
 //! - `lists`: what the indexes say
 //! - `keys`: API keys
@@ -9,6 +10,7 @@
 //! - `retry`: what is tried again, and how
 
 mod accept;
+mod answers;
 mod keys;
 mod lists;
 mod log;
@@ -20,7 +22,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use outlast_core::{Cost, Owner, Page, Run, RunId, Tail, Timestamp, TurnKey};
+use outlast_core::outcome::ErrorInfo;
+use outlast_core::{Cost, Owner, Page, Payload, Run, RunId, StepKey, Tail, Timestamp, TurnKey};
 use thiserror::Error;
 
 use crate::meter::Meter;
@@ -70,6 +73,26 @@ pub enum RowAndPageWrite {
     RowChanged(Option<Box<Run>>),
     /// The row is as it was read; another page stands where this one should.
     TailMoved,
+}
+
+/// What settles a question: a value, an error, or that its time has passed (with its default, if it has one).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerRecord {
+    pub key: StepKey,
+    pub value: Option<Payload>,
+    pub error: Option<ErrorInfo>,
+    pub expired: bool,
+    pub at: Timestamp,
+}
+
+/// What one transaction of row, answer and, where it could be, page came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AnswerWrite {
+    Landed(Box<Run>),
+    RowChanged(Option<Box<Run>>),
+    TailMoved,
+    /// The question has an answer.
+    Taken,
 }
 
 /// What a put of a page came to.

@@ -18,6 +18,7 @@ pub fn every_kind() -> Vec<EventBody> {
     let mut full = outcome(Some(payload(r#"{"z": 1.0, "a": [12345678901234567890123, null]}"#)));
     full.reason = Some(Reason::StepsFailed);
     full.totals = Totals {
+        released: 1,
         planned: 3,
         committed: 1,
         failed: 1,
@@ -86,8 +87,14 @@ pub fn every_kind() -> Vec<EventBody> {
             reason: ContinueReason::LeaseInDoubt,
             interrupted: vec![key(), StepKey::new("b")],
         },
-        EventBody::RunParked { until: Some(at(1)) },
-        EventBody::RunParked { until: None },
+        EventBody::RunParked {
+            until: Some(at(1)),
+            awaits: Vec::new(),
+        },
+        EventBody::RunParked {
+            until: None,
+            awaits: Vec::new(),
+        },
         EventBody::RunLost {
             epoch: 1,
             last_sign_of_life: at(1),
@@ -98,7 +105,9 @@ pub fn every_kind() -> Vec<EventBody> {
         EventBody::StopRequested,
         EventBody::AnswerRecorded {
             key: key(),
-            value: payload("null"),
+            value: Some(payload("null")),
+            error: None,
+            expired: false,
         },
         emit(payload("[ ]")),
         EventBody::terminal(full),

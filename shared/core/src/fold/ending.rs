@@ -90,7 +90,7 @@ impl Fold {
     /// Whether a step is part of what remains: not committed, and not a failure that the agent's code handled outside the plan.
     fn remains(&self, key: &StepKey) -> bool {
         self.steps.get(key).is_some_and(|step| match step.state {
-            StepState::Committed { .. } => false,
+            StepState::Committed { .. } | StepState::Released => false,
             StepState::Failed { .. } => step.planned,
             StepState::Planned | StepState::Started { .. } | StepState::Retrying { .. } | StepState::Unknown => true,
         })

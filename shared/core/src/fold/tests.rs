@@ -4,6 +4,7 @@ mod endings;
 mod events;
 mod properties;
 mod rules;
+mod waiting;
 
 use super::*;
 use crate::event::ContinueReason;
@@ -92,6 +93,54 @@ fn unknown(name: &str) -> EventBody {
     EventBody::StepUnknown {
         key: key(name),
         attempt: 1,
+    }
+}
+
+fn parked(until: Option<Timestamp>) -> EventBody {
+    EventBody::RunParked { until, awaits: vec![] }
+}
+
+fn wait_started(name: &str) -> EventBody {
+    EventBody::WaitStarted {
+        key: key(name),
+        until: NOW,
+    }
+}
+
+/// Until it expires.
+fn asked(name: &str) -> EventBody {
+    EventBody::ApprovalRequired {
+        key: key(name),
+        expires_at: Some(NOW),
+        default: None,
+        schema: None,
+    }
+}
+
+fn answered(name: &str) -> EventBody {
+    EventBody::AnswerRecorded {
+        key: key(name),
+        value: Some(json("null")),
+        error: None,
+        expired: false,
+    }
+}
+
+fn refused(name: &str) -> EventBody {
+    EventBody::AnswerRecorded {
+        key: key(name),
+        value: None,
+        error: Some(error()),
+        expired: false,
+    }
+}
+
+fn expired(name: &str, default: Option<&str>) -> EventBody {
+    EventBody::AnswerRecorded {
+        key: key(name),
+        value: default.map(json),
+        error: None,
+        expired: true,
     }
 }
 

@@ -165,6 +165,7 @@ pub(super) fn end(mut run: Run, reason: Option<Reason>, now: Timestamp) -> Chang
     run.dispatch = Dispatch::default();
     run.due_at = None;
     run.stop_unlogged = false;
+    run.answer_unlogged = None;
     run.ended_at = Some(now);
     run.expires_at = Some((now + RETENTION).as_ttl_seconds());
     Change {
@@ -210,10 +211,25 @@ pub(super) fn queue_next(run: &mut Run, timing: &Timing, now: Timestamp) -> Then
     }
 }
 
-pub(super) fn answer_waiting(run: &Run, timing: &Timing, now: Timestamp) -> Change {
+/// Stored: whoever carries the run finds it.
+pub(super) fn answer(run: &Run) -> Change {
     let mut run = run.clone();
+    run.answers += 1;
+    Change {
+        run,
+        log: Log::AnswerRecorded,
+        then: Then::Nothing,
+    }
+}
+
+pub(super) fn answer_waiting(run: &Run, timing: &Timing, now: Timestamp) -> Change {
+    let mut run = answer(run).run;
     run.status = Status::Queued;
     let then = queue_next(&mut run, timing, now);
+    if run.executor == Executor::Inline && !run.paused && !run.blocked {
+        // No client sat out the wait.
+        run.due_at = Some(now.min(run.ends_at));
+    }
     Change {
         run,
         log: Log::AnswerRecorded,

@@ -1,8 +1,9 @@
 //! What the engine says, as clients get it. What they must not know goes to the logs.
 
-use outlast_core::limits::MAX_RUN_VALUE_BYTES;
+use outlast_core::limits::{MAX_ANSWER_BYTES, MAX_RUN_VALUE_BYTES};
 use outlast_engine::EngineError;
 use outlast_engine::accept::NotAccepted;
+use outlast_engine::answer::NotAnswered;
 use outlast_engine::continue_inline::NotContinued;
 use outlast_engine::dispatch::DeliveryError;
 use outlast_engine::process::ProcessError;
@@ -37,6 +38,23 @@ impl From<NotContinued> for Problem {
         match error {
             NotContinued::NotInline => Problem::new(Code::NotInline, error.to_string()),
             NotContinued::Engine(error) => error.into(),
+        }
+    }
+}
+
+impl From<NotAnswered> for Problem {
+    fn from(not_answered: NotAnswered) -> Self {
+        let detail = not_answered.to_string();
+        match not_answered {
+            NotAnswered::NotAsked { key } => Problem::new(Code::QuestionNotFound, detail).with("key", key),
+            NotAnswered::Settled { key } => Problem::new(Code::AlreadyAnswered, detail).with("key", key.as_str()),
+            NotAnswered::AgainstSchema { key, pointer, .. } => Problem::new(Code::AnswerRefused, detail)
+                .with("key", key.as_str())
+                .with("pointer", pointer),
+            NotAnswered::TooLarge { bytes } => Problem::new(Code::AnswerTooLarge, detail)
+                .with("bytes", bytes)
+                .with("limitBytes", MAX_ANSWER_BYTES),
+            NotAnswered::Engine(error) => error.into(),
         }
     }
 }

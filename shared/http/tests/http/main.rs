@@ -1,5 +1,6 @@
 //! The router over an engine on the test double, as clients see it.
 
+mod answers;
 mod any_bytes;
 mod control;
 mod doors;

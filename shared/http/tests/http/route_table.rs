@@ -37,6 +37,7 @@ fn every_route_is_listed_with_what_it_needs() {
         (Method::GET, "/api/v1/runs/{id}/events", Needs::ReadOrToken),
         (Method::POST, "/api/v1/runs/{id}/read-token", READ),
         (Method::POST, "/api/v1/runs/{id}/continue", RUN),
+        (Method::POST, "/api/v1/runs/{id}/answers/{*key}", CONTROL),
         (Method::GET, "/api/v1/runs/{id}/remainder", READ),
         (Method::POST, "/api/v1/runs/{id}/stop", CONTROL),
         (Method::POST, "/api/v1/runs/{id}/pause", CONTROL),
@@ -80,7 +81,10 @@ fn public() -> impl Iterator<Item = (Method, &'static str, Scope)> {
 
 /// A request that this route takes, and its credential.
 async fn asked(rig: &Rig, method: &Method, path: &str, run: &str, credential: &[&str]) -> Answer {
-    let mut path = path.replace("{id}", run);
+    let mut path = path
+        .replace("{id}", run)
+        .replace("{*key}", "k")
+        .replace("{turn_id}", "k");
     if path.ends_with("/active") {
         path.push_str("?threadId=t");
     }

@@ -120,7 +120,7 @@ pub(super) fn has_landed(put: &Write, stands: Option<&Item>) -> bool {
     }
 }
 
-fn row_update(before: &Run, after: &Run) -> Result<Write, StoreError> {
+pub(super) fn row_update(before: &Run, after: &Run) -> Result<Write, StoreError> {
     if before.id != after.id {
         return Err(StoreError::Rejected(format!(
             "run {} is not run {}",
@@ -152,18 +152,18 @@ fn free_thread(run: &Run) -> Result<Write, StoreError> {
     })
 }
 
-fn landed(before: &Run, after: &Run) -> Box<Run> {
+pub(super) fn landed(before: &Run, after: &Run) -> Box<Run> {
     Box::new(Run {
         version: before.version + 1,
         ..after.clone()
     })
 }
 
-fn is_ours(row: Option<&Item>, after: &Run) -> bool {
+pub(super) fn is_ours(row: Option<&Item>, after: &Run) -> bool {
     row.and_then(|row| text_of(row, "write_id")) == Some(after.write_id.as_str())
 }
 
-fn decode_other(run: &Run, row: Option<Item>) -> Result<Option<Box<Run>>, StoreError> {
+pub(super) fn decode_other(run: &Run, row: Option<Item>) -> Result<Option<Box<Run>>, StoreError> {
     row.map(|row| decode_run(&run.id, row).map(Box::new)).transpose()
 }
 

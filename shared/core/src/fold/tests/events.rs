@@ -20,6 +20,11 @@ fn type_of(body: &EventBody) -> &'static str {
         EventBody::RunPaused => "run.paused",
         EventBody::RunResumed => "run.resumed",
         EventBody::StopRequested => "stop.requested",
+        EventBody::StepReleased { .. } => "step.released",
+        EventBody::WaitStarted { .. } => "wait.started",
+        EventBody::WaitEnded { .. } => "wait.ended",
+        EventBody::ParallelEnded { .. } => "parallel.ended",
+        EventBody::ApprovalRequired { .. } => "approval.required",
         EventBody::AnswerRecorded { .. } => "answer.recorded",
         EventBody::Emit { .. } => "emit",
         EventBody::RunCompleted(_) => "run.completed",
@@ -29,7 +34,7 @@ fn type_of(body: &EventBody) -> &'static str {
     }
 }
 
-const KINDS: usize = 20;
+const KINDS: usize = 25;
 
 fn outcome(reason: Option<Reason>) -> Outcome {
     Outcome {
@@ -39,6 +44,7 @@ fn outcome(reason: Option<Reason>) -> Outcome {
             committed: 3,
             failed: 1,
             unknown: 0,
+            released: 2,
         },
         failures_handled: 1,
         remaining: 1,
@@ -66,15 +72,33 @@ fn one_of_each() -> Vec<EventBody> {
         failed("a"),
         unknown("a"),
         lost(7),
-        EventBody::RunParked { until: Some(NOW) },
-        EventBody::RunParked { until: None },
+        parked(Some(NOW)),
+        parked(None),
+        EventBody::RunParked {
+            until: None,
+            awaits: vec![key("ask"), key("a/b")],
+        },
+        EventBody::StepReleased { key: key("a") },
+        wait_started("nap"),
+        EventBody::WaitEnded { key: key("nap") },
+        EventBody::ParallelEnded {
+            key: key("fan"),
+            result: json(r#"{"items":[]}"#),
+        },
+        asked("ask"),
+        EventBody::ApprovalRequired {
+            key: key("ask"),
+            expires_at: None,
+            default: Some(json("null")),
+            schema: Some(json(r#"{"type":"object"}"#)),
+        },
         EventBody::RunPaused,
         EventBody::RunResumed,
         EventBody::StopRequested,
-        EventBody::AnswerRecorded {
-            key: key("ask"),
-            value: json("null"),
-        },
+        answered("ask"),
+        refused("ask"),
+        expired("ask", None),
+        expired("ask", Some("7")),
         EventBody::Emit {
             key: key("note"),
             data: json(r#"[{"deep":[1,2.50]}]"#),
@@ -84,6 +108,8 @@ fn one_of_each() -> Vec<EventBody> {
         ContinueReason::RunTimeout,
         ContinueReason::Paused,
         ContinueReason::LeaseInDoubt,
+        ContinueReason::ShutDown,
+        ContinueReason::Answered,
     ];
     bodies.extend(reasons.map(|reason| EventBody::AutoContinue {
         reason,

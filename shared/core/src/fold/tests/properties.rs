@@ -15,6 +15,12 @@ fn body() -> impl Strategy<Value = EventBody> {
         1 => name().prop_map(unknown),
         1 => name().prop_map(retrying),
         1 => proptest::sample::subsequence(&NAMES[..], 0..4).prop_map(|names| plan(&names)),
+        1 => name().prop_map(|key| EventBody::StepReleased { key: StepKey::new(key) }),
+        1 => name().prop_map(|name| wait_started(&format!("wait {name}"))),
+        1 => name().prop_map(|name| EventBody::WaitEnded { key: StepKey::new(format!("wait {name}")) }),
+        1 => name().prop_map(|name| asked(&format!("ask {name}"))),
+        1 => name().prop_map(|name| answered(&format!("ask {name}"))),
+        1 => name().prop_map(|name| expired(&format!("ask {name}"), None)),
         1 => Just(EventBody::RunPaused),
         1 => Just(EventBody::RunResumed),
         1 => Just(EventBody::Emit { key: key("note"), data: json("1") }),
@@ -61,12 +67,18 @@ fn told(fold: &Fold) -> String {
     steps.sort_by_key(|(key, _)| *key);
     let mut emitted: Vec<_> = fold.emitted.iter().collect();
     emitted.sort_by_key(|(key, _)| *key);
+    let mut waits: Vec<_> = fold.waits.iter().collect();
+    waits.sort_by_key(|(key, _)| *key);
+    let mut questions: Vec<_> = fold.questions.iter().collect();
+    questions.sort_by_key(|(key, _)| *key);
     let rest = Fold {
         steps: HashMap::new(),
         emitted: HashMap::new(),
+        waits: HashMap::new(),
+        questions: HashMap::new(),
         ..fold.clone()
     };
-    format!("{rest:?} {steps:?} {emitted:?}")
+    format!("{rest:?} {steps:?} {emitted:?} {waits:?} {questions:?}")
 }
 
 fn config() -> ProptestConfig {
@@ -95,8 +107,9 @@ proptest! {
     fn the_counts_are_those_of_the_steps(log in good_log()) {
         let fold = &log.fold;
         let count = |of: fn(&StepState) -> bool| fold.steps.values().filter(|step| of(&step.state)).count() as u64;
-        prop_assert_eq!(fold.totals.planned, fold.order.len() as u64);
-        prop_assert_eq!(fold.totals.planned, fold.steps.len() as u64);
+        prop_assert_eq!(fold.totals.planned + fold.totals.released, fold.order.len() as u64);
+        prop_assert_eq!(fold.order.len(), fold.steps.len());
+        prop_assert_eq!(fold.totals.released, count(|state| matches!(state, StepState::Released)));
         prop_assert_eq!(fold.totals.committed, count(|state| matches!(state, StepState::Committed { .. })));
         prop_assert_eq!(fold.totals.failed, count(|state| matches!(state, StepState::Failed { .. })));
         prop_assert_eq!(fold.totals.unknown, count(|state| matches!(state, StepState::Unknown)));
@@ -134,6 +147,7 @@ proptest! {
         let mut top_epoch = 0;
         let mut claims = Vec::new();
         let mut final_steps = Vec::new();
+        let (mut waits, mut settled) = (HashMap::new(), HashSet::new());
         let (mut seq, mut stopped, mut ended) = (0, false, false);
         for page in &log.pages {
             prop_assert!(page.epoch >= top_epoch);
@@ -152,10 +166,13 @@ proptest! {
                     EventBody::StepStarted { key, .. } => {
                         prop_assert!(!stopped && !final_steps.contains(key));
                     }
-                    EventBody::StepCommitted { key, .. } | EventBody::StepFailed { key, .. } | EventBody::StepUnknown { key, .. } => {
+                    EventBody::StepCommitted { key, .. } | EventBody::StepFailed { key, .. } | EventBody::StepUnknown { key, .. } | EventBody::StepReleased { key } => {
                         prop_assert!(!final_steps.contains(key));
                         final_steps.push(key.clone());
                     }
+                    EventBody::WaitStarted { key, .. } => prop_assert_eq!(waits.insert(key.clone(), false), None),
+                    EventBody::WaitEnded { key } => prop_assert_eq!(waits.insert(key.clone(), true), Some(false)),
+                    EventBody::AnswerRecorded { key, .. } => prop_assert!(settled.insert(key.clone())),
                     EventBody::StopRequested => stopped = true,
                     _ => {}
                 }

@@ -6,7 +6,7 @@ use Writer::{Control, Holder};
 
 /// After `before`, a page that must be refused; `says` is part of what is said.
 #[track_caller]
-fn check(before: Written, writer: Writer, epoch: u64, bodies: Vec<EventBody>, says: &str) {
+pub(super) fn check(before: Written, writer: Writer, epoch: u64, bodies: Vec<EventBody>, says: &str) {
     let mut log = before;
     let page = log.next(writer, epoch, bodies);
     let corrupt = log.put(page).expect_err(says);
@@ -74,6 +74,7 @@ fn what_was_in_hand_at_a_stop_is_reported() {
         committed: 1,
         failed: 1,
         unknown: 1,
+        released: 0,
     };
     assert_eq!(log.fold.totals, totals);
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use outlast_core::outcome::ErrorInfo;
 use outlast_core::step::StepPolicy;
 use outlast_core::{AgentName, Payload};
-use outlast_engine::{Agent, Agents, BadInput, BodyError, Ctx, Returned, StepError};
+use outlast_engine::{Agent, Agents, Ask, BadInput, BodyError, Ctx, Returned, StepError};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -27,7 +27,8 @@ struct Call {
     key: String,
     /// `note` gives its input back, `say` emits it, `wait` takes that many milliseconds, `once` takes five seconds of at
     /// most that many milliseconds and is not to be repeated, `fail` fails, `later` asks for a
-    /// try in that many seconds.
+    /// try in that many seconds. No steps: `sleep` waits that many seconds, `ask` asks, with its input as the schema, and emits
+    /// what came of it as `<key>!`.
     tool: String,
     #[serde(default)]
     input: Value,
@@ -50,7 +51,7 @@ impl Agent for Steps {
             .decode()
             .map_err(|error| bad(true, "invalid_plan", error.to_string(), None))?;
         for (index, call) in input.steps.iter().enumerate() {
-            if !["note", "say", "wait", "once", "fail", "later"].contains(&call.tool.as_str()) {
+            if !["note", "say", "sleep", "ask", "wait", "once", "fail", "later"].contains(&call.tool.as_str()) {
                 let message = format!("there is no tool {}", call.tool);
                 return Err(bad(
                     false,
@@ -65,13 +66,33 @@ impl Agent for Steps {
 
     async fn run(&self, ctx: Ctx, input: Payload) -> Result<Returned, ErrorInfo> {
         let Input { steps } = input.decode().expect("checked");
-        let planned = steps.iter().filter(|call| call.tool != "say");
+        let planned = steps
+            .iter()
+            .filter(|call| !["say", "sleep", "ask"].contains(&call.tool.as_str()));
         ctx.plan(planned.map(|call| &call.key))
             .await
             .map_err(StepError::into_info)?;
         for call in &steps {
             if call.tool == "say" {
                 ctx.emit(&call.key, &call.input).await.map_err(StepError::into_info)?;
+                continue;
+            }
+            if call.tool == "sleep" {
+                let seconds = call.input.as_u64().unwrap_or(0);
+                ctx.wait(&call.key, Duration::from_secs(seconds)).await?;
+                continue;
+            }
+            if call.tool == "ask" {
+                let question = Ask {
+                    schema: Some(call.input.clone()),
+                    ..Ask::default()
+                };
+                let answer = ctx.ask(&call.key, question).await?.answer::<Value>().await;
+                let said = match answer {
+                    Err(StepError::Failed { error, .. }) => json!({ "failed": error.kind, "message": error.message }),
+                    answer => json!({ "value": answer? }),
+                };
+                ctx.emit(&format!("{}!", call.key), &said).await?;
                 continue;
             }
             let policy = match (call.tool.as_str(), call.input.as_u64()) {
