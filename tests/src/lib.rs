@@ -8,6 +8,7 @@
 //! - [`reader`]: a reader that reconnects
 //! - [`requests`]: counts what really goes out to DynamoDB
 //! - [`rig`]: an engine with everything around it in one process
+//! - [`table_proxy`]: what goes wrong between a function and DynamoDB
 //! - [`tools`]: what `cargo xtask fetch` has got
 //! - [`wait`]: waiting for a condition instead of sleeping
 //! - [`watch`]: the real functions under the real `cargo lambda watch`
@@ -20,6 +21,7 @@ pub mod lambda;
 pub mod reader;
 pub mod requests;
 pub mod rig;
+pub mod table_proxy;
 pub mod tools;
 pub mod wait;
 pub mod watch;
