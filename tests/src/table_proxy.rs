@@ -109,7 +109,11 @@ impl TableProxy {
         let mut said = Vec::new();
         for kept in kept {
             let asked = kept.asked.clone();
-            let reply = self.upstream.send(kept.into_request()).await.expect("the server answers");
+            let reply = self
+                .upstream
+                .send(kept.into_request())
+                .await
+                .expect("the server answers");
             let body = String::from_utf8_lossy(&reply.body).into_owned();
             said.push((asked, reply.status, body));
         }

@@ -78,7 +78,8 @@ mod tests {
             "x-amz-target",
             "DynamoDB_20120810.TransactWriteItems".parse().expect("a value"),
         );
-        let body = r#"{"TransactItems":[{"Put":{"TableName":"outlast-events"}},{"Update":{"TableName":"outlast-runs"}}]}"#;
+        let body =
+            r#"{"TransactItems":[{"Put":{"TableName":"outlast-events"}},{"Update":{"TableName":"outlast-runs"}}]}"#;
         let asked = Asked::of(&headers, &body.into());
         assert_eq!(asked.operation, "TransactWriteItems");
         assert!(asked.is_of("outlast-runs") && asked.is_of("outlast-events"));

@@ -72,7 +72,14 @@ impl Upstream {
 
     /// `None`: the server is gone, as at a test's end.
     pub async fn send(&self, (headers, body): (HeaderMap, Bytes)) -> Option<Reply> {
-        let response = self.client.post(&self.url).headers(headers).body(body).send().await.ok()?;
+        let response = self
+            .client
+            .post(&self.url)
+            .headers(headers)
+            .body(body)
+            .send()
+            .await
+            .ok()?;
         Some(Reply {
             status: response.status(),
             headers: response.headers().clone(),

@@ -235,9 +235,7 @@ mod tests {
         let kinds = [Fault::Throttled, Fault::LostReply, Fault::Late];
         let fall = |seed| {
             let mut chances = Chances::seeded(seed, 3, &kinds);
-            (0..60)
-                .map(|_| chances.fall(&asked("PutItem", "")))
-                .collect::<Vec<_>>()
+            (0..60).map(|_| chances.fall(&asked("PutItem", ""))).collect::<Vec<_>>()
         };
         assert_eq!(fall(1), fall(1));
         assert_ne!(fall(1), fall(2));
