@@ -40,7 +40,10 @@ pub async fn answer(client: &Client, args: &AnswerArgs) -> anyhow::Result<Exit> 
     let answered = client.answer(&args.run, &args.question, given).await;
     let row = answered.map_err(|failure| failure.into_problem(client))?;
     let status = row["status"].as_str().unwrap_or("unknown");
-    say(&format!("{}: {} is answered; the run is {status}", args.run, args.question));
+    say(&format!(
+        "{}: {} is answered; the run is {status}",
+        args.run, args.question
+    ));
     Ok(Exit::Done)
 }
 

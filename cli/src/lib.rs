@@ -3,10 +3,10 @@
 //! - [`args`]: the commands
 //! - [`demo`]: a real table is imported while its server is killed and started again
 //! - [`dev`]: all of Outlast in one process, for a laptop; as a library, with any app
-//! - [`run`], [`tail`], [`ls`], [`show`], [`stop`]: what a server is asked, through [`client`], with a [`credential`]
+//! - [`run`], [`tail`], [`ls`], [`show`], [`stop`], [`control`], [`remainder`], [`answer`]: what a server is asked, through
+//!   [`client`], with a [`credential`]
 //! - [`keys`]: the API keys of a deployment, straight in its table
 //! - [`tables`], [`sweep`]: what a deployment on this machine needs besides its functions
-//! - [`run`], [`tail`], [`ls`], [`show`], [`stop`], [`answer`]: what a server is asked, through [`client`]
 //! - [`plan_file`]: a plan, checked before it is sent
 //! - [`sse`]: following a run's events; [`follow`], [`progress`] and [`screen`] show them
 //! - [`table`]: tables that people and programs can read

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::{Either, select};
+use futures::future::select;
 use outlast_core::digest::input_digest;
 use outlast_core::event::EventBody;
 use outlast_core::fold::Settlement;
@@ -148,7 +148,7 @@ impl Question {
                 }
                 Some(at) => {
                     let _blocked = chunk.await_answer(key, *expires_at);
-                    if let Either::Right(_) = select(grown, Box::pin(seams.sleep_until(*at))).await {}
+                    select(grown, Box::pin(seams.sleep_until(*at))).await;
                 }
                 None => {
                     let _blocked = chunk.await_answer(key, None);

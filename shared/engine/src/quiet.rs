@@ -48,12 +48,21 @@ impl<F: Future> Quiet<F> {
 
     /// Its output; or `None`, once it has come to rest and this holds.
     pub(crate) async fn until_quiet_and(&mut self, holds: impl Fn() -> bool) -> Option<F::Output> {
-        std::future::poll_fn(|context| match self.poll(context) {
-            Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if self.is_quiet() && holds() => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        })
-        .await
+        loop {
+            let ended = std::future::poll_fn(|context| match self.poll(context) {
+                Poll::Ready(output) => Poll::Ready(Some(output)),
+                Poll::Pending if self.is_quiet() && holds() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            });
+            if let Some(output) = ended.await {
+                return Some(output);
+            }
+            // What has yielded to the runtime is woken only at the runtime's next turn: it isn't at rest before that.
+            tokio::task::yield_now().await;
+            if self.is_quiet() && holds() {
+                return None;
+            }
+        }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {

@@ -50,7 +50,8 @@ pub async fn show(engine: &Arc<Engine>, owner: &Owner, id: &RunId) -> Result<Run
 
 /// Takes the whole log, which is why it isn't done for a run that is at work.
 async fn open_questions(engine: &Engine, run: &Run) -> Result<Vec<(StepKey, Question)>, EngineError> {
-    if run.status != Status::Waiting && !(run.paused && !run.status.is_terminal()) {
+    let is_at_rest = run.status == Status::Waiting || (run.paused && !run.status.is_terminal());
+    if !is_at_rest {
         return Ok(vec![]);
     }
     let mut fold = Fold::default();

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use outlast_core::event::ContinueReason;
 use outlast_core::fold::Settlement;
 use outlast_core::outcome::ErrorInfo;
 use outlast_core::step::StepPolicy;
@@ -49,7 +50,7 @@ impl Agent for Waiting {
         ctx.wait("short", Duration::from_millis(seed % 900)).await?;
         let limits = Limits {
             concurrency: Some(1 + (seed % 4) as usize),
-            min_successes: (seed % 3 > 0).then_some(3),
+            min_successes: (!seed.is_multiple_of(3)).then_some(3),
             tolerated_failures: None,
         };
         let items = (0..6).map(|n| (format!("i{n}"), n));
@@ -157,10 +158,10 @@ async fn no_answer_is_lost_and_nothing_is_settled_twice_under_any_faults() {
                 EventBody::AnswerRecorded { expired: true, .. } => "expired",
                 EventBody::AnswerRecorded { .. } => "answered",
                 EventBody::StepReleased { .. } => "released",
-                EventBody::AutoContinue { reason, .. } => match reason {
-                    outlast_core::event::ContinueReason::Answered => "answered as it was about to park",
-                    _ => continue,
-                },
+                EventBody::AutoContinue {
+                    reason: ContinueReason::Answered,
+                    ..
+                } => "answered as it was about to park",
                 _ => continue,
             };
             *met.entry(kind.into()).or_default() += 1;

@@ -18,11 +18,11 @@ pub fn every_kind() -> Vec<EventBody> {
     let mut full = outcome(Some(payload(r#"{"z": 1.0, "a": [12345678901234567890123, null]}"#)));
     full.reason = Some(Reason::StepsFailed);
     full.totals = Totals {
-        released: 1,
         planned: 3,
         committed: 1,
         failed: 1,
         unknown: 1,
+        released: 2,
     };
     full.remaining = 2;
     full.remainder_digest = Some("d".into());
@@ -89,11 +89,11 @@ pub fn every_kind() -> Vec<EventBody> {
         },
         EventBody::RunParked {
             until: Some(at(1)),
-            awaits: Vec::new(),
+            awaits: vec![],
         },
         EventBody::RunParked {
             until: None,
-            awaits: Vec::new(),
+            awaits: vec![StepKey::new("ask")],
         },
         EventBody::RunLost {
             epoch: 1,
@@ -103,10 +103,32 @@ pub fn every_kind() -> Vec<EventBody> {
         EventBody::RunPaused,
         EventBody::RunResumed,
         EventBody::StopRequested,
+        EventBody::StepReleased { key: key() },
+        EventBody::WaitStarted {
+            key: key(),
+            until: at(1),
+        },
+        EventBody::WaitEnded { key: key() },
+        EventBody::ParallelEnded {
+            key: key(),
+            result: payload(r#"{"items": [ ]}"#),
+        },
+        EventBody::ApprovalRequired {
+            key: key(),
+            expires_at: Some(at(1)),
+            default: Some(payload("null")),
+            schema: Some(payload(r#"{"type": "object"}"#)),
+        },
         EventBody::AnswerRecorded {
             key: key(),
             value: Some(payload("null")),
             error: None,
+            expired: true,
+        },
+        EventBody::AnswerRecorded {
+            key: key(),
+            value: None,
+            error: Some(error()),
             expired: false,
         },
         emit(payload("[ ]")),

@@ -2,12 +2,13 @@
 //! Amazon's DynamoDB Local.
 //!
 //! - `port`, `queries`: the table port
-//! - `rows`, `transactions`, `beginnings`: rows, rows with pages, accepted runs
+//! - `rows`, `transactions`, `answers`, `beginnings`: rows, rows with pages, answers, accepted runs
 //! - `log`, `blobs`, `readers`: pages, what doesn't fit into them, and what readers get
 //! - `lists`: indexes
 //! - `keys`: API keys
 //! - `damage`: whatever is stored, nothing panics
 
+mod answers;
 mod beginnings;
 mod bench;
 mod blobs;
@@ -102,6 +103,12 @@ suite! {
         an_end_frees_the_thread,
         an_end_is_not_kept_back_by_a_strange_thread,
         twenty_transactions_have_one_winner;
+    answers:
+        row_answer_and_page_are_written_together,
+        an_answer_without_a_page_and_one_with_an_error_come_back,
+        what_keeps_an_answer_out_is_told_apart,
+        twenty_answers_have_one_winner,
+        evidence_stands_beside_the_answer;
     beginnings:
         a_run_begins_with_four_items,
         a_thread_has_one_live_run,
