@@ -91,8 +91,7 @@ async fn r30_large_inputs_results_and_values_come_back_as_they_were_live_and_lat
     for (text, input, step, value) in [
         ("x", 450 * 1024, 450 * 1024, 450 * 1024),
         ("🙂", 399_900, 399_900, 399_900),
-        ("🙂", 4_900_000, 1_000_000, whole),
-        ("é", 1, 1, 1),
+        ("🙂", 3_000_000, 1_000_000, whole),
     ] {
         let times = |bytes: usize| bytes.div_ceil(text.len()).min(whole / text.len());
         let said =
