@@ -125,52 +125,50 @@ async fn a_delivery_of_an_earlier_epoch_claims_nothing() {
 #[tokio::test]
 async fn chunks_whose_deliveries_are_lost_doubled_and_overtaken_do_each_step_once() {
     const STEPS: usize = 9;
-    for seed in [1, 2] {
-        let mut options = Options {
-            recursive_loop: RecursiveLoop::Allow,
-            ..Options::default()
-        };
-        options.timing.redispatch_after = Duration::from_millis(500);
-        let deployed = Deployment::start(options.with_short_chunks(Duration::from_millis(300))).await;
-        let mut drawn = [0; 64];
-        TestRandom::seeded(seed).fill(&mut drawn);
-        let fates: Vec<_> = drawn
-            .iter()
-            .map(|byte| match byte % 6 {
-                0 => Fate::Lost,
-                1 | 2 => Fate::Twice,
-                3 => Fate::Overtaken(1 + usize::from(byte / 6) % 3),
-                _ => Fate::Delivered,
-            })
-            .collect();
-        deployed.lambda.script(fates.clone());
-        let run = deployed.start_run(&naps(STEPS, 300)).await;
-        deployed.logged_with_sweeps(&run, "the run ends", has_ended).await;
+    let mut options = Options {
+        recursive_loop: RecursiveLoop::Allow,
+        ..Options::default()
+    };
+    options.timing.redispatch_after = Duration::from_millis(500);
+    let deployed = Deployment::start(options.with_short_chunks(Duration::from_millis(300))).await;
+    let mut drawn = [0; 64];
+    TestRandom::seeded(1).fill(&mut drawn);
+    let fates: Vec<_> = drawn
+        .iter()
+        .map(|byte| match byte % 6 {
+            0 => Fate::Lost,
+            1 | 2 => Fate::Twice,
+            3 => Fate::Overtaken(1 + usize::from(byte / 6) % 3),
+            _ => Fate::Delivered,
+        })
+        .collect();
+    deployed.lambda.script(fates.clone());
+    let run = deployed.start_run(&naps(STEPS, 300)).await;
+    deployed.logged_with_sweeps(&run, "the run ends", has_ended).await;
 
-        let before = traces(&deployed, &run).await;
-        let log = &before.0;
-        assert_kept(log);
-        assert_eq!(
-            (count(log, "step.started"), count(log, "step.committed")),
-            (STEPS, STEPS)
-        );
-        assert_eq!(
-            (count(log, "run.lost"), log.last().unwrap()["type"].clone()),
-            (0, json!("run.completed"))
-        );
-        let met = &fates[..deployed.lambda.events().len()];
-        for fate in [Fate::Lost, Fate::Twice] {
-            assert!(met.contains(&fate), "{met:?}");
-        }
-        assert!(met.iter().any(|fate| matches!(fate, Fate::Overtaken(_))), "{met:?}");
-
-        // All of them once more, in time and hours later.
-        for event in 0..met.len() {
-            assert_eq!(deployed.lambda.deliver(event).await.unwrap()["claimed"], false);
-            assert_eq!(deployed.deliver_late(event, HOURS).await.unwrap()["claimed"], false);
-        }
-        assert_eq!(traces(&deployed, &run).await, before);
+    let before = traces(&deployed, &run).await;
+    let log = &before.0;
+    assert_kept(log);
+    assert_eq!(
+        (count(log, "step.started"), count(log, "step.committed")),
+        (STEPS, STEPS)
+    );
+    assert_eq!(
+        (count(log, "run.lost"), log.last().unwrap()["type"].clone()),
+        (0, json!("run.completed"))
+    );
+    let met = &fates[..deployed.lambda.events().len()];
+    for fate in [Fate::Lost, Fate::Twice] {
+        assert!(met.contains(&fate), "{met:?}");
     }
+    assert!(met.iter().any(|fate| matches!(fate, Fate::Overtaken(_))), "{met:?}");
+
+    // All of them once more, in time and hours later.
+    for event in 0..met.len() {
+        assert_eq!(deployed.lambda.deliver(event).await.unwrap()["claimed"], false);
+        assert_eq!(deployed.deliver_late(event, HOURS).await.unwrap()["claimed"], false);
+    }
+    assert_eq!(traces(&deployed, &run).await, before);
 }
 
 #[tokio::test]

@@ -93,11 +93,12 @@ async fn sixty_steps_among_faults_of_every_kind_are_sixty_of_sixty() {
 }
 
 #[tokio::test]
-async fn what_was_done_and_not_answered_is_recognised_wherever_a_chunk_writes() {
+async fn a_lost_reply_and_a_conflict_are_one_holder_and_one_body_wherever_a_chunk_writes() {
     let deployed = deploy().await;
     let proxy = deployed.background_proxy();
     // Of the claim's row, of its page, of a step's page, of a beat, of the closing transaction; twice each.
-    let writes: [(u64, fn(Fault) -> Rule); 5] = [
+    type Write = fn(Fault) -> Rule;
+    let writes: [(u64, Write); 5] = [
         (10, Rule::claim),
         (10, |fault| Rule::page_with("run.claimed", fault)),
         (10, |fault| Rule::page_with("step.committed", fault)),
@@ -105,7 +106,7 @@ async fn what_was_done_and_not_answered_is_recognised_wherever_a_chunk_writes() 
         (250, Rule::beat),
         (10, |fault| Rule::transaction_with("run.completed", fault)),
     ];
-    for fault in [Fault::LostReply, Fault::LostRequest, Fault::Exceeded, Fault::Conflict] {
+    for fault in [Fault::LostReply, Fault::Conflict] {
         for (ms, write) in writes {
             let before = proxy.did(fault);
             proxy.rule(write(fault).times(2));

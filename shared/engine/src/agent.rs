@@ -33,7 +33,7 @@ pub trait Agent: Send + Sync {
 /// What an agent's code came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// At most 5 MB of JSON; with more the end can't be written, and the run ends at the crash limit.
+    /// At most 5 MB of JSON; with more the run ends as if the agent had failed, `too_large`.
     pub value: Payload,
     /// What re-reading the end state said, where the agent's tools can do that.
     pub verification: Option<Verification>,

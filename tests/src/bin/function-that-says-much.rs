@@ -1,4 +1,4 @@
-//! Both functions with an agent whose step and whose value are as large as they are asked to be.
+//! Both functions with an agent whose step, and whose value or error, are as large as they are asked to be.
 
 use async_trait::async_trait;
 use outlast_core::outcome::ErrorInfo;
@@ -22,9 +22,14 @@ struct Much;
 #[derive(Deserialize)]
 struct Input {
     text: String,
-    /// How often the step's result, and the run's value, repeat it.
+    /// How often the step's result repeats it.
     step: usize,
+    /// And the run's value.
+    #[serde(default)]
     value: usize,
+    /// And the error that it ends with instead.
+    #[serde(default)]
+    error: usize,
 }
 
 #[async_trait]
@@ -44,6 +49,13 @@ impl Agent for Much {
         let said = || async { Ok(input.text.repeat(input.step)) };
         let step = ctx.step("say", &(), StepPolicy::IDEMPOTENT, |_| said());
         step.await.map_err(StepError::into_info)?;
+        if input.error > 0 {
+            let message = input.text.repeat(input.error);
+            return Err(ErrorInfo {
+                message,
+                ..ErrorInfo::new("much", "")
+            });
+        }
         let value = Payload::of(&input.text.repeat(input.value));
         Ok(Returned {
             value: value.map_err(|error| ErrorInfo::new("value", error.to_string()))?,

@@ -99,6 +99,11 @@ async fn asked(rig: &Rig, method: &Method, path: &str, run: &str, credential: &[
         .await
 }
 
+/// The caller got as far as the run, which has no question open.
+fn has_not_asked(answer: &Answer) -> bool {
+    answer.status == 404 && answer.problem(404) == "question_not_found"
+}
+
 /// A run of `owner`'s, on the thread `t`, which nobody carries.
 async fn live_run(rig: &Rig, owner: &str) -> String {
     rig.deliver(Deliver::Hold);
@@ -121,7 +126,7 @@ async fn without_a_good_key_every_route_is_401() {
         for key in [&removed, &expired] {
             let answer = asked(&rig, &method, path, &run, &[&bearer(key)]).await;
             assert!(
-                answer.status.as_u16() < 400 || answer.status == 409,
+                answer.status.as_u16() < 400 || answer.status == 409 || has_not_asked(&answer),
                 "{path}: {answer:?}"
             );
         }
@@ -183,7 +188,7 @@ async fn without_its_scope_every_route_is_403_and_names_it() {
             let key = rig.key("o", &[enough]).await;
             let answer = asked(&rig, &method, path, &run, &[&bearer(&key)]).await;
             assert!(
-                ![401, 403, 404].contains(&answer.status.as_u16()),
+                ![401, 403, 404].contains(&answer.status.as_u16()) || has_not_asked(&answer),
                 "{method} {path}: {answer:?}"
             );
         }
