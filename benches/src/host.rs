@@ -80,6 +80,7 @@ impl Host {
             thread: None,
             turn: None,
             ends_at: None,
+            retry: None,
         };
         Ok(accept(&self.engine, request).await?.run.id)
     }

@@ -13,7 +13,7 @@ pub struct AnswerArgs {
     /// The run's id
     run: String,
     /// The question's key, as `outlast show RUN` lists it
-    key: String,
+    question: String,
     /// The answer, as JSON
     #[arg(
         long,
@@ -37,10 +37,13 @@ pub struct AnswerArgs {
 
 pub async fn answer(client: &Client, args: &AnswerArgs) -> anyhow::Result<Exit> {
     let given = given(args)?;
-    let answered = client.answer(&args.run, &args.key, given).await;
+    let answered = client.answer(&args.run, &args.question, given).await;
     let row = answered.map_err(|failure| failure.into_problem(client))?;
     let status = row["status"].as_str().unwrap_or("unknown");
-    say(&format!("{}: {} is answered; the run is {status}", args.run, args.key));
+    say(&format!(
+        "{}: {} is answered; the run is {status}",
+        args.run, args.question
+    ));
     Ok(Exit::Done)
 }
 

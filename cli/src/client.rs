@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use secrecy::SecretString;
 use serde_json::{Value, json};
 
+use crate::credential;
 use crate::dev::options::DEFAULT_LISTEN;
 use crate::exit::{Exit, Problem};
 
@@ -20,6 +22,8 @@ const STREAM_SILENT_FOR: Duration = Duration::from_secs(45);
 pub struct Client {
     http: reqwest::Client,
     url: String,
+    /// `Authorization`, marked as not to be shown.
+    credential: Option<HeaderValue>,
 }
 
 /// Why the server did not do what it was asked.
@@ -70,7 +74,19 @@ impl Client {
             .user_agent(concat!("outlast/", env!("CARGO_PKG_VERSION")))
             .build()
             .context("no HTTP client")?;
-        Ok(Self { http, url })
+        Ok(Self {
+            http,
+            url,
+            credential: None,
+        })
+    }
+
+    /// Sends this key with each request. One that was mistyped is found here, without the server.
+    pub fn with_key(self, key: Option<&SecretString>) -> anyhow::Result<Self> {
+        Ok(Self {
+            credential: credential::header(key)?,
+            ..self
+        })
     }
 
     pub fn url(&self) -> &str {
@@ -98,16 +114,7 @@ impl Client {
             .header(ACCEPT, EVENT_STREAM)
             .header("idempotency-key", key_header(start.idempotency_key)?)
             .body(format!("{{{}}}", fields.join(",")));
-        let events = stream_of(send(request).await?)?;
-        let header = |name| events.as_ref()?.headers().get(name)?.to_str().ok();
-        let (Some(run), executor) = (header("outlast-run-id").map(str::to_owned), header("outlast-executor")) else {
-            return Err(not_ours(200, "names no run"));
-        };
-        Ok(Started {
-            is_inline: executor == Some("inline"),
-            run,
-            events,
-        })
+        started(send(request).await?)
     }
 
     /// Carries an inline run's next chunk: its stream, as that of [`Client::events`].
@@ -138,6 +145,36 @@ impl Client {
         json_of(send(request.timeout(ANSWER_WITHIN)).await?).await
     }
 
+    pub async fn stop_turn(&self, turn: &str, force: bool) -> Result<Value, Failure> {
+        let request = self
+            .request(Method::POST, &format!("/turns/{}/stop", part(turn)))
+            .json(&json!({ "force": force }));
+        json_of(send(request.timeout(ANSWER_WITHIN)).await?).await
+    }
+
+    /// `pause` or `resume`.
+    pub async fn control(&self, run: &str, verb: &str) -> Result<Value, Failure> {
+        let request = self.request(Method::POST, &format!("/runs/{}/{verb}", part(run)));
+        json_of(send(request.timeout(ANSWER_WITHIN)).await?).await
+    }
+
+    /// One page of what remains.
+    pub async fn remainder(&self, run: &str, after: Option<&str>) -> Result<Value, Failure> {
+        let after = after.map(|after| format!("?after={}", part(after))).unwrap_or_default();
+        let request = self.request(Method::GET, &format!("/runs/{}/remainder{after}", part(run)));
+        json_of(send(request.timeout(ANSWER_WITHIN)).await?).await
+    }
+
+    /// Starts a run that does the rest of this one, as [`Client::start`].
+    pub async fn retry(&self, run: &str, include_unknown: bool, key: &str) -> Result<Started, Failure> {
+        let request = self
+            .request(Method::POST, &format!("/runs/{}/retry", part(run)))
+            .header(ACCEPT, EVENT_STREAM)
+            .header("idempotency-key", key_header(key)?)
+            .json(&json!({ "includeUnknown": include_unknown }));
+        started(send(request).await?)
+    }
+
     /// `given` is `{"value": …}` or `{"error": …}`, as text: a value goes out as it was written.
     pub async fn answer(&self, run: &str, key: &str, given: String) -> Result<Value, Failure> {
         let request = self
@@ -157,7 +194,11 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}/api/v1{path}", self.url))
+        let request = self.http.request(method, format!("{}/api/v1{path}", self.url));
+        match &self.credential {
+            Some(credential) => request.header(AUTHORIZATION, credential.clone()),
+            None => request,
+        }
     }
 }
 
@@ -192,6 +233,19 @@ async fn send(request: RequestBuilder) -> Result<Response, Failure> {
         message,
         details: body["error"]["details"].clone(),
     }))
+}
+
+fn started(response: Response) -> Result<Started, Failure> {
+    let events = stream_of(response)?;
+    let header = |name| events.as_ref()?.headers().get(name)?.to_str().ok();
+    let (Some(run), executor) = (header("outlast-run-id").map(str::to_owned), header("outlast-executor")) else {
+        return Err(not_ours(200, "names no run"));
+    };
+    Ok(Started {
+        is_inline: executor == Some("inline"),
+        run,
+        events,
+    })
 }
 
 fn stream_of(response: Response) -> Result<Option<Response>, Failure> {
@@ -289,6 +343,9 @@ impl Refusal {
         } else if self.code == "question_not_found" {
             let show = client.command("show RUN");
             text.push_str(&format!("\n`{show}` lists what a run that waits has asked."));
+        }
+        if let Some(advice) = credential::advice(self.status, client.credential.is_some()) {
+            text.push_str(&format!("\n{advice}"));
         }
         text
     }

@@ -3,7 +3,9 @@
 //! - [`args`]: the commands
 //! - [`demo`]: a real table is imported while its server is killed and started again
 //! - [`dev`]: all of Outlast in one process, for a laptop; as a library, with any app
-//! - [`run`], [`tail`], [`ls`], [`show`], [`stop`], [`answer`]: what a server is asked, through [`client`]
+//! - [`run`], [`tail`], [`ls`], [`show`], [`stop`], [`control`], [`remainder`], [`answer`]: what a server is asked, through
+//!   [`client`], with a [`credential`]
+//! - [`keys`]: the API keys of a deployment, straight in its table
 //! - [`tables`], [`sweep`]: what a deployment on this machine needs besides its functions
 //! - [`plan_file`]: a plan, checked before it is sent
 //! - [`sse`]: following a run's events; [`follow`], [`progress`] and [`screen`] show them
@@ -13,13 +15,17 @@
 pub mod answer;
 pub mod args;
 pub mod client;
+pub mod control;
+pub mod credential;
 pub mod demo;
 pub mod dev;
 pub mod exit;
 pub mod follow;
+pub mod keys;
 pub mod ls;
 pub mod plan_file;
 pub mod progress;
+pub mod remainder;
 pub mod run;
 pub mod screen;
 pub mod show;

@@ -3,8 +3,8 @@
 //! As on Lambda, a process takes one invocation at a time, and is frozen between two; an invocation goes to an idle
 //! process or starts another; at a function's timeout its process is killed, and told of that deadline beforehand. An
 //! asynchronous invocation is answered 202 and queued; the seventeenth of one function in one chain is dropped, unless
-//! the function's settings allow it. Beyond that a test loses, repeats, replays and refuses deliveries, sends nonsense
-//! deadlines, kills, freezes and thaws.
+//! the function's settings allow it. Beyond that a test loses, repeats, delays, replays and refuses deliveries, sends
+//! nonsense deadlines, kills, freezes and thaws.
 //!
 //! - [`deployment`]: both functions of Outlast on it, with a database
 //! - [`function`], [`environment`]: a function and its processes
@@ -22,7 +22,7 @@ mod runtime_api;
 pub mod trace;
 mod url;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -46,8 +46,23 @@ struct State {
     events: Vec<Event>,
     lose: usize,
     repeat_after: Vec<Duration>,
+    fates: VecDeque<Fate>,
+    /// Events that overtake those at these places first.
+    overtaken: Vec<(usize, usize)>,
     refuse: Option<Refusal>,
     refused: usize,
+}
+
+/// What becomes of an event that was answered 202.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Delivered,
+    /// Until the test delivers it.
+    Lost,
+    /// Two deliveries at once.
+    Twice,
+    /// Delivered behind as many events as this that were accepted after it: late by any number of chunks.
+    Overtaken(usize),
 }
 
 /// What `Invoke` is answered instead of a 202.
@@ -114,6 +129,11 @@ impl Lambda {
         self.lock().lose = count;
     }
 
+    /// What becomes of the next events, one after the other; those behind them are delivered.
+    pub fn script(&self, fates: impl IntoIterator<Item = Fate>) {
+        self.lock().fates = fates.into_iter().collect();
+    }
+
     /// From now on invocations are refused, until this is `None`.
     pub fn refuse(&self, refusal: Option<Refusal>) {
         self.lock().refuse = refusal;
@@ -159,9 +179,29 @@ impl Lambda {
                 state.lose -= 1;
                 return;
             }
-            let again = state.repeat_after.iter().copied();
-            (index, [Duration::ZERO].into_iter().chain(again).collect::<Vec<_>>())
+            let mut times = vec![];
+            match state.fates.pop_front().unwrap_or(Fate::Delivered) {
+                Fate::Lost => return,
+                Fate::Delivered => times.push(Duration::ZERO),
+                Fate::Twice => times.extend([Duration::ZERO; 2]),
+                Fate::Overtaken(by) => state.overtaken.push((index, index + by)),
+            }
+            if !times.is_empty() {
+                times.extend(&state.repeat_after);
+            }
+            (index, times)
         };
+        self.deliver_after(index, times);
+        let overtaken = {
+            let is_over = |(_, by): &mut (usize, usize)| *by <= index;
+            self.lock().overtaken.extract_if(.., is_over).collect::<Vec<_>>()
+        };
+        for (late, _) in overtaken {
+            self.deliver_after(late, vec![Duration::ZERO]);
+        }
+    }
+
+    fn deliver_after(self: &Arc<Self>, index: usize, times: Vec<Duration>) {
         for time in times {
             let lambda = self.clone();
             tokio::spawn(async move {
@@ -173,9 +213,15 @@ impl Lambda {
 
     /// Delivers an accepted event, once more or at last; returns when the function has dealt with it.
     pub async fn deliver(&self, index: usize) -> Result<Value, Failure> {
+        let payload = self.lock().events[index].payload.clone();
+        self.deliver_as(index, payload).await
+    }
+
+    /// The same with another payload in its place.
+    pub(crate) async fn deliver_as(&self, index: usize, payload: Bytes) -> Result<Value, Failure> {
         let event = self.lock().events[index].clone();
         let function = self.function(&event.function).expect("the function is deployed");
-        let outcome = match function.invoke_in(&event.trace, event.payload).await {
+        let outcome = match function.invoke_in(&event.trace, payload).await {
             Ok(answer) => answer.said().await,
             Err(failure) => Err(failure),
         };

@@ -286,6 +286,7 @@ impl Rig {
             thread: None,
             turn: None,
             ends_at: None,
+            retry: None,
         }
     }
 

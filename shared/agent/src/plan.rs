@@ -3,6 +3,7 @@
 
 mod input;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -49,6 +50,13 @@ impl Agent for PlanAgent {
 
     fn check_input(&self, input: &Payload) -> Result<(), BadInput> {
         self.checker.check(input).map(|_| ())
+    }
+
+    fn input_of_remainder(&self, input: &Payload, keys: &BTreeSet<StepKey>) -> Option<Payload> {
+        let mut plan: Plan = input.decode().ok()?;
+        plan.steps
+            .retain(|call| key_part(&call.key).is_ok_and(|key| keys.contains(&StepKey::new(key))));
+        Payload::of(&plan).ok()
     }
 
     async fn run(&self, ctx: Ctx, input: Payload) -> Result<Returned, ErrorInfo> {

@@ -1,5 +1,8 @@
 //! The token of a dispatch: HMAC-SHA-256 over purpose, run, expected epoch, kind of host, expiry and the body's digest. The
-//! schedule's call has one of its own purpose, where it comes over plain HTTP.
+//! schedule's call has one of its own purpose, where it comes over plain HTTP; so has a browser that reads one run
+//! ([`crate::read_token`]).
+
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,7 +14,7 @@ use thiserror::Error;
 
 use crate::digest::sha256_hex;
 use crate::ids::RunId;
-use crate::limits::DISPATCH_TOKEN_LIFE;
+use crate::limits::{DISPATCH_TOKEN_LIFE, READ_TOKEN_LIFE};
 use crate::time::Timestamp;
 use crate::time_budget::HostKind;
 
@@ -25,6 +28,8 @@ pub enum Purpose {
     Dispatch,
     /// To look at every run that is due.
     Sweep,
+    /// To read one run.
+    Read,
 }
 
 impl Purpose {
@@ -32,6 +37,15 @@ impl Purpose {
         match self {
             Purpose::Dispatch => "outlast.dispatch.v1",
             Purpose::Sweep => "outlast.sweep.v1",
+            Purpose::Read => "outlast.read.v1",
+        }
+    }
+
+    /// How long a token of this purpose is good for.
+    pub const fn life(self) -> Duration {
+        match self {
+            Purpose::Dispatch | Purpose::Sweep => DISPATCH_TOKEN_LIFE,
+            Purpose::Read => READ_TOKEN_LIFE,
         }
     }
 }
@@ -63,11 +77,11 @@ pub struct SecretTooShort {
 /// Why a token was refused: for logs. A caller needs to know no more than that it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TokenError {
-    #[error("the dispatch token is missing or malformed")]
+    #[error("the token is missing or malformed")]
     Malformed,
-    #[error("the dispatch token was not signed with this deployment's secret, or for another body")]
+    #[error("the token was not signed with this deployment's secret, or for something else")]
     BadSignature,
-    #[error("the dispatch token has expired")]
+    #[error("the token has expired")]
     Expired,
 }
 
@@ -83,9 +97,9 @@ impl DispatchKeys {
         Ok(Self { current, previous })
     }
 
-    /// `<expiry in epoch ms>.<signature, base64url without padding>`; good for [`DISPATCH_TOKEN_LIFE`] from `now` on.
+    /// `<expiry in epoch ms>.<signature, base64url without padding>`; good for its purpose's [`Purpose::life`] from `now` on.
     pub fn sign(&self, purpose: Purpose, body: &[u8], now: Timestamp) -> String {
-        let expires_at = (now + DISPATCH_TOKEN_LIFE).as_millis();
+        let expires_at = (now + purpose.life()).as_millis();
         let signature = mac(&self.current, purpose, expires_at, body).finalize().into_bytes();
         format!("{expires_at}.{}", URL_SAFE_NO_PAD.encode(signature))
     }

@@ -27,7 +27,7 @@ const PLAIN: Variable = Variable {
 pub const RUNS_TABLE: Variable = Variable {
     name: "OUTLAST_RUNS_TABLE",
     default: Some("outlast-runs"),
-    meaning: "The DynamoDB table of runs, threads and idempotency keys.",
+    meaning: "The DynamoDB table of runs, threads, idempotency keys and API keys.",
     ..PLAIN
 };
 
@@ -70,7 +70,8 @@ pub const FOREGROUND_URL: Variable = Variable {
 pub const DISPATCH_SECRET: Variable = Variable {
     name: "OUTLAST_DISPATCH_SECRET",
     unit: Some("at least 32 bytes"),
-    meaning: "Signs dispatches. The same for all functions of a deployment. Must be set, except under `none`.",
+    meaning: "Signs dispatches, and the tokens with which a browser reads one run. The same for all functions of a \
+              deployment. Must be set, except where nothing is dispatched; there it is for those tokens alone.",
     secret: true,
     ..PLAIN
 };
@@ -102,8 +103,8 @@ pub const BACKGROUND_SOFT_CAP: Variable = Variable {
 
 pub const IDENTITY: Variable = Variable {
     name: "OUTLAST_IDENTITY",
-    meaning: "Who callers are: `none` takes everyone for the owner `local`, and is refused unless the tables are on \
-              loopback. Must be set.",
+    meaning: "Who callers are: `api_key` asks for a key that `outlast keys add` has made; `none` takes everyone for the \
+              owner `local`, and is refused unless the tables are on loopback. Must be set.",
     ..PLAIN
 };
 

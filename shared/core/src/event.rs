@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AgentName, StepKey};
+use crate::ids::{AgentName, RunId, StepKey};
 use crate::outcome::{ErrorInfo, Outcome};
 use crate::payload::Payload;
 use crate::run::Status;
@@ -23,7 +23,13 @@ pub struct Event {
 #[serde(tag = "type")]
 pub enum EventBody {
     #[serde(rename = "run.accepted")]
-    RunAccepted { agent: AgentName, input: Payload },
+    RunAccepted {
+        agent: AgentName,
+        input: Payload,
+        /// The ended run whose remainder this one does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_of: Option<RunId>,
+    },
     #[serde(rename = "run.claimed")]
     RunClaimed { epoch: u64, holder: String, host: HostKind },
     /// `keys` is a JSON array of step keys.
@@ -381,6 +387,7 @@ mod tests {
             EventBody::RunAccepted {
                 agent: AgentName::new("plan"),
                 input: payload(),
+                retry_of: None,
             },
             EventBody::PlanDeclared { keys: payload() },
             EventBody::StepCommitted {

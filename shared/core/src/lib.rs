@@ -7,8 +7,10 @@
 //! 3. [`event`], [`page`], [`fold`]: the event log, and what a holder knows after reading it
 //! 4. [`step`], [`outcome`]: units of work, and the computed ending
 //! 5. [`time_budget`], [`limits`], [`dispatch_token`], [`digest`]: bounds and proofs
-//! 6. [`paths`], [`env_vars`]: what a deployment is addressed by and told
+//! 6. [`api_key`], [`read_token`], [`scope`]: who may do what
+//! 7. [`paths`], [`env_vars`]: what a deployment is addressed by and told
 
+pub mod api_key;
 pub mod digest;
 pub mod dispatch_token;
 pub mod env_vars;
@@ -21,7 +23,9 @@ pub mod outcome;
 pub mod page;
 pub mod paths;
 pub mod payload;
+pub mod read_token;
 pub mod run;
+pub mod scope;
 pub mod step;
 pub mod time;
 pub mod time_budget;
@@ -34,5 +38,6 @@ pub use outcome::{Outcome, Reason};
 pub use page::{Page, Writer};
 pub use payload::Payload;
 pub use run::{Cost, Executor, Run, Status, Totals};
+pub use scope::{Scope, Scopes};
 pub use time::Timestamp;
 pub use transition::{Change, Command, Refusal, Then, apply};

@@ -52,6 +52,8 @@ pub const BACKGROUND_SITS_OUT: Duration = MINUTE;
 pub const FOREGROUND_SITS_OUT: Duration = Duration::from_secs(5);
 /// How long a dispatch token is good for.
 pub const DISPATCH_TOKEN_LIFE: Duration = Duration::from_secs(5 * 60);
+/// How long a token that reads one run is good for. A stream that it opened goes on to its own end.
+pub const READ_TOKEN_LIFE: Duration = Duration::from_secs(15 * 60);
 
 /// The largest event that is accepted, in bytes of its JSON.
 pub const MAX_EVENT_BYTES: usize = 1024 * 1024;

@@ -190,6 +190,12 @@ pub struct Run {
     pub thread: ThreadKey,
     pub turn: Option<TurnKey>,
     pub executor: Executor,
+    /// The ended run whose remainder this one does.
+    #[serde(default)]
+    pub retry_of: Option<RunId>,
+    /// The first run of that chain: bodies name it in their idempotency keys. `None`: this run itself.
+    #[serde(default)]
+    pub first_run: Option<RunId>,
 
     pub status: Status,
     /// No claim, no dispatch and no end of a wait until it is resumed. Its end time stands.
@@ -250,10 +256,23 @@ impl Run {
             .is_some_and(|expires_at| expires_at.saturating_mul(1000) <= now.as_millis())
     }
 
+    /// The first run of its chain of retries.
+    pub fn first_of_chain(&self) -> &RunId {
+        self.first_run.as_ref().unwrap_or(&self.id)
+    }
+
     /// The holder's lease has run out. Liveness only: nothing's safety hangs on this comparison.
     pub fn is_lapsed(&self, now: Timestamp) -> bool {
         self.status == Status::Running && self.lease_expires_at.is_none_or(|expires_at| expires_at <= now)
     }
+}
+
+/// Whose remainder a new run does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retry {
+    pub of: RunId,
+    /// The first run of the chain.
+    pub first: RunId,
 }
 
 /// What a new run is made of.
@@ -265,6 +284,7 @@ pub struct NewRun {
     pub thread: ThreadKey,
     pub turn: Option<TurnKey>,
     pub executor: Executor,
+    pub retry: Option<Retry>,
     pub ends_at: Timestamp,
     /// When the sweep looks if nobody has claimed it.
     pub due_at: Timestamp,
@@ -290,6 +310,8 @@ impl NewRun {
             thread: self.thread,
             turn: self.turn,
             executor: self.executor,
+            retry_of: self.retry.as_ref().map(|retry| retry.of.clone()),
+            first_run: self.retry.map(|retry| retry.first),
             status: Status::Queued,
             paused: false,
             stopping: false,

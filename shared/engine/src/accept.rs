@@ -6,14 +6,17 @@ use outlast_core::digest::{input_digest, sha256_hex};
 use outlast_core::event::EventBody;
 use outlast_core::key::{KeyError, key_part};
 use outlast_core::limits::{MAX_RUN_VALUE_BYTES, RUN_WALL_CLOCK, TURN_RETENTION};
+use outlast_core::outcome::{AgentResult, Reason};
 use outlast_core::page::Writer;
-use outlast_core::run::NewRun;
-use outlast_core::{AgentName, Executor, Owner, Page, Payload, Run, RunId, ThreadKey, Timestamp, Totals, TurnKey};
-use outlast_store::{Acceptance, Accepted, StoreError, TurnRecord};
+use outlast_core::run::{NewRun, Retry};
+use outlast_core::{
+    AgentName, Command, Executor, Fold, Owner, Page, Payload, Run, RunId, ThreadKey, Timestamp, Totals, TurnKey, apply,
+};
+use outlast_store::{Acceptance, Accepted, StoreError, Turn, TurnRecord};
 use thiserror::Error;
 
 use crate::agent::BadInput;
-use crate::control::{numbered, page_expiry};
+use crate::control::{ending_events, numbered, page_expiry};
 use crate::dispatch::dispatch;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -31,6 +34,8 @@ pub struct RunRequest {
     pub turn: Option<String>,
     /// Earlier than the default wall-clock limit, never later.
     pub ends_at: Option<Timestamp>,
+    /// What remains of an ended run.
+    pub retry: Option<Retry>,
 }
 
 /// A run that is durable. Its work may not have begun: only a claim is a start.
@@ -75,15 +80,17 @@ impl From<StoreError> for NotAccepted {
 /// `turn`, and it is found.
 pub async fn accept(engine: &Arc<Engine>, request: RunRequest) -> Result<AcceptedRun, NotAccepted> {
     check(engine, &request)?;
-    let acceptance = acceptance(engine, &request)?;
+    let mut acceptance = acceptance(engine, &request)?;
     let owner = &request.owner;
     let mut looked_at_busy = false;
     loop {
         // The key is judged before the thread: a repetition finds its run however busy the thread is.
-        if let Some(turn) = &acceptance.turn
-            && let Some(record) = engine.store.turn(owner, &turn.turn, engine.seams.now()).await?
-        {
-            return repeated(engine, turn, record).await;
+        if let Some(turn) = &acceptance.turn {
+            match engine.store.turn(owner, &turn.turn, engine.seams.now()).await? {
+                Some(Turn::Taken(record)) => return repeated(engine, turn, record).await,
+                Some(Turn::Stopped) if !acceptance.run.status.is_terminal() => born_cancelled(engine, &mut acceptance)?,
+                Some(Turn::Stopped) | None => {}
+            }
         }
         match engine.store.accept(&acceptance, engine.seams.now()).await? {
             Accepted::Landed => break,
@@ -91,6 +98,7 @@ pub async fn accept(engine: &Arc<Engine>, request: RunRequest) -> Result<Accepte
                 let Some(turn) = &acceptance.turn else { continue };
                 return repeated(engine, turn, record).await;
             }
+            Accepted::TurnStopped => {}
             Accepted::ThreadBusy(busy) => {
                 let active = look_at(engine, &busy).await?;
                 match active {
@@ -108,7 +116,7 @@ pub async fn accept(engine: &Arc<Engine>, request: RunRequest) -> Result<Accepte
         }
     }
     engine.hints.grew(&acceptance.run.id, 1);
-    if acceptance.run.executor == Executor::Background {
+    if acceptance.run.executor == Executor::Background && !acceptance.run.status.is_terminal() {
         dispatch(engine, &acceptance.run).await;
     }
     Ok(AcceptedRun {
@@ -146,6 +154,7 @@ fn acceptance(engine: &Engine, request: &RunRequest) -> Result<Acceptance, NotAc
         thread: ThreadKey::new(request.thread.clone().unwrap_or_else(|| id.to_string())),
         turn: request.turn.clone().map(TurnKey::new),
         executor: engine.executor(),
+        retry: request.retry.clone(),
         ends_at,
         due_at: (now + engine.timing.redispatch_wait(1)).min(ends_at),
         write_id: engine.seams.write_id(),
@@ -155,6 +164,7 @@ fn acceptance(engine: &Engine, request: &RunRequest) -> Result<Acceptance, NotAc
     let accepted = EventBody::RunAccepted {
         agent: request.agent.clone(),
         input: request.input.clone(),
+        retry_of: request.retry.as_ref().map(|retry| retry.of.clone()),
     };
     let page = Page {
         run_id: id.clone(),
@@ -182,8 +192,22 @@ fn fingerprint(request: &RunRequest) -> String {
         input_digest(&request.input),
         &request.thread,
         request.ends_at.map(Timestamp::as_millis),
+        &request.retry,
     );
     sha256_hex(format!("{parts:?}").as_bytes())
+}
+
+/// The turn was stopped before this request came: its run has ended when it is first seen, and nothing of it ever began.
+fn born_cancelled(engine: &Engine, acceptance: &mut Acceptance) -> Result<(), EngineError> {
+    let now = engine.seams.now();
+    let mut fold = Fold::default();
+    fold.page(&acceptance.page)?;
+    let stopped = apply(&acceptance.run, &Command::Stop { force: true }, now)?;
+    acceptance.run = stopped.run;
+    let result = AgentResult::Ended(Reason::Stopped);
+    let ending = ending_events(&fold, true, result, fold.tail.seq, now)?;
+    acceptance.page.events.extend(numbered(fold.tail.seq, ending, now));
+    Ok(())
 }
 
 async fn repeated(engine: &Engine, asked: &TurnRecord, record: TurnRecord) -> Result<AcceptedRun, NotAccepted> {

@@ -1,11 +1,11 @@
 //! What a user's code is to the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use outlast_core::outcome::{ErrorInfo, Verification};
-use outlast_core::{AgentName, Payload};
+use outlast_core::{AgentName, Payload, StepKey};
 
 use crate::ctx::Ctx;
 
@@ -20,6 +20,12 @@ pub trait Agent: Send + Sync {
     /// Checked before a run is accepted: what is refused here is never stored.
     fn check_input(&self, input: &Payload) -> Result<(), BadInput>;
 
+    /// The input of a run that does these steps of `input` and no others. `None`: this agent's work has no such parts, and
+    /// its runs can't be retried.
+    fn input_of_remainder(&self, _input: &Payload, _keys: &BTreeSet<StepKey>) -> Option<Payload> {
+        None
+    }
+
     /// An error or a panic ends the run `failed: agent_error`.
     async fn run(&self, ctx: Ctx, input: Payload) -> Result<Returned, ErrorInfo>;
 }
@@ -27,7 +33,7 @@ pub trait Agent: Send + Sync {
 /// What an agent's code came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// At most 5 MB of JSON; with more the end can't be written, and the run ends at the crash limit.
+    /// At most 5 MB of JSON; with more the run ends as if the agent had failed, `too_large`.
     pub value: Payload,
     /// What re-reading the end state said, where the agent's tools can do that.
     pub verification: Option<Verification>,

@@ -20,6 +20,8 @@ use crate::lease::Lease;
 pub(crate) struct Chunk {
     pub engine: Arc<Engine>,
     pub run: RunId,
+    /// What bodies name in their idempotency keys.
+    pub first_of_chain: RunId,
     pub epoch: u64,
     pub journal: Journal,
     pub lease: Arc<Lease>,
@@ -62,6 +64,7 @@ impl Chunk {
             engine,
             progress_before: journal.with_fold(|fold| (fold.finals, fold.turns)),
             run: run.id.clone(),
+            first_of_chain: run.first_of_chain().clone(),
             epoch: run.epoch,
             journal,
             lease,

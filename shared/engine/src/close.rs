@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use outlast_core::event::{ContinueReason, EventBody, MOST_AWAITED};
-use outlast_core::outcome::AgentResult;
+use outlast_core::outcome::{AgentResult, ErrorInfo};
 use outlast_core::page::Writer;
 use outlast_core::transition::{Held, Log};
 use outlast_core::{Change, Command, Page, Run, StepKey, Then, Timestamp, apply};
@@ -14,6 +14,7 @@ use crate::append::CannotAppend;
 use crate::chunk::{Chunk, WaitsFor};
 use crate::control::{ending_events, logged, numbered, page_expiry};
 use crate::dispatch::dispatch;
+use crate::error::EngineError;
 use crate::heartbeat::Heartbeat;
 use crate::owed::log_owed;
 
@@ -30,14 +31,22 @@ pub(crate) enum Closing {
 }
 
 /// Closes the chunk; the row as it then is. Everything is awaited: nothing is left to run behind the reply.
-pub(crate) async fn close(chunk: &Arc<Chunk>, beats: Heartbeat, closing: Closing) -> Result<Run, CannotAppend> {
+pub(crate) async fn close(chunk: &Arc<Chunk>, beats: Heartbeat, mut closing: Closing) -> Result<Run, CannotAppend> {
     chunk.journal.withdraw_unstarted();
     let drained = chunk.journal.drain().await;
     beats.stop().await;
     drained?;
+    let mut is_cut_down = false;
     let change = loop {
-        if let Some(change) = try_close(chunk, &closing).await? {
-            break change;
+        match try_close(chunk, &closing).await {
+            Ok(Some(change)) => break change,
+            Ok(None) => {}
+            // Nothing of it was written, and no later chunk could write it either: what was to be said is the failure.
+            Err(CannotAppend::Broken(EngineError::Store(StoreError::TooLarge(what)))) if !is_cut_down => {
+                is_cut_down = true;
+                closing = Closing::Finish(AgentResult::Failed(ErrorInfo::new("too_large", what)));
+            }
+            Err(cannot) => return Err(cannot),
         }
     };
     if change.then == Then::Dispatch {

@@ -4,13 +4,16 @@
 use std::sync::Arc;
 
 use outlast_core::event::EventBody;
-use outlast_core::limits::{CONTROL_APPEND_TRIES, RETENTION};
+use outlast_core::limits::{CONTROL_APPEND_TRIES, RETENTION, TURN_RETENTION};
 use outlast_core::outcome::AgentResult;
 use outlast_core::transition::{Log, Phase};
-use outlast_core::{Change, Command, Event, Fold, Owner, Page, Run, RunId, Tail, Timestamp, Totals, Writer, apply};
+use outlast_core::{
+    Change, Command, Event, Fold, Owner, Page, Run, RunId, Tail, Then, Timestamp, Totals, TurnKey, Writer, apply,
+};
 use outlast_store::store::tail_of;
 use outlast_store::{RowAndPageWrite, RowWrite, Store};
 
+use crate::dispatch::dispatch;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::owed::recorded;
@@ -24,8 +27,41 @@ pub async fn stop(engine: &Arc<Engine>, owner: &Owner, id: &RunId, force: bool) 
         .run)
 }
 
+/// Nobody may begin another chunk until the run is resumed; a holder hands it off at its next step. Again: no change.
+pub async fn pause(engine: &Arc<Engine>, owner: &Owner, id: &RunId) -> Result<Run, EngineError> {
+    let run = owned_run(engine, owner, id).await?;
+    Ok(change_run(engine, &engine.store, run, &Command::Pause).await?.run)
+}
+
+/// What was queued is dispatched, what was waiting is looked at. Not paused: no change.
+pub async fn resume(engine: &Arc<Engine>, owner: &Owner, id: &RunId) -> Result<Run, EngineError> {
+    let run = owned_run(engine, owner, id).await?;
+    let command = Command::Resume { timing: engine.timing };
+    let change = change_run(engine, &engine.store, run, &command).await?;
+    if change.then == Then::Dispatch {
+        dispatch(engine, &change.run).await;
+    }
+    Ok(change.run)
+}
+
+/// Stops what a request becomes, by its idempotency key: the run that it became, or, if it hasn't come yet, whatever it becomes
+/// within a day. `None`: it hasn't come.
+pub async fn stop_turn(
+    engine: &Arc<Engine>,
+    owner: &Owner,
+    turn: &TurnKey,
+    force: bool,
+) -> Result<Option<Run>, EngineError> {
+    let now = engine.seams.now();
+    let taken = engine.store.stop_turn(owner, turn, now + TURN_RETENTION, now).await?;
+    match taken {
+        Some(record) => stop(engine, owner, &record.run_id, force).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// A run of this owner that has not expired.
-pub(crate) async fn owned_run(engine: &Engine, owner: &Owner, id: &RunId) -> Result<Run, EngineError> {
+pub async fn owned_run(engine: &Engine, owner: &Owner, id: &RunId) -> Result<Run, EngineError> {
     let run = engine.store.load_run(id).await?.ok_or(EngineError::NotFound)?;
     if run.owner != *owner || run.is_expired(engine.seams.now()) {
         return Err(EngineError::NotFound);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use outlast_core::Executor;
+use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::limits::Timing;
 use outlast_store::Store;
 use tokio_util::sync::CancellationToken;
@@ -77,6 +78,11 @@ impl Engine {
             Some(_) => Executor::Background,
             None => Executor::Inline,
         }
+    }
+
+    /// The deployment's secret, where it dispatches.
+    pub fn dispatch_keys(&self) -> Option<&DispatchKeys> {
+        self.dispatching.as_ref().map(|dispatching| &dispatching.keys)
     }
 
     pub fn seams(&self) -> &Seams {

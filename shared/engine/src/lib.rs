@@ -13,7 +13,7 @@
 //! 9. [`close`]: the hand-off, the park, the finish: row and page in one transaction; [`owed`]: what only the holder can log
 //! 10. [`follow`] serves readers
 //! 11. [`sweep`], [`control`]: what everyone else may do to a run: look at what is due, stop; [`answer`] what it asks
-//! 12. [`show`]: what a run looks like from outside
+//! 12. [`show`], [`remainder`]: what a run looks like from outside, and what is left to do; [`retry`]: a new run does it
 //!
 //! Time, randomness and threads are [`seams`]: nothing here reads a clock of its own.
 
@@ -37,6 +37,8 @@ pub mod hints;
 pub mod owed;
 pub mod parallel;
 pub mod process;
+pub mod remainder;
+pub mod retry;
 pub mod seams;
 pub mod show;
 pub mod step;

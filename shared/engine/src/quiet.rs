@@ -49,17 +49,17 @@ impl<F: Future> Quiet<F> {
     /// Its output; or `None`, once it has come to rest and this holds.
     pub(crate) async fn until_quiet_and(&mut self, holds: impl Fn() -> bool) -> Option<F::Output> {
         loop {
-            let seems_at_rest = std::future::poll_fn(|context| match self.poll(context) {
+            let ended = std::future::poll_fn(|context| match self.poll(context) {
                 Poll::Ready(output) => Poll::Ready(Some(output)),
                 Poll::Pending if self.is_quiet() && holds() => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             });
-            if let Some(output) = seems_at_rest.await {
+            if let Some(output) = ended.await {
                 return Some(output);
             }
-            // The runtime puts off the wakes of those who have had their turn: they come before ours does.
+            // What has yielded to the runtime is woken only at the runtime's next turn: it isn't at rest before that.
             tokio::task::yield_now().await;
-            if self.is_quiet() {
+            if self.is_quiet() && holds() {
                 return None;
             }
         }

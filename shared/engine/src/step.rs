@@ -328,7 +328,7 @@ async fn begin(chunk: &Arc<Chunk>, key: &StepKey, digest: &str, policy: &StepPol
         unreachable!("a step that was turned away does not come back");
     }
     let call = StepCall {
-        idempotency_key: format!("{}/{key}", chunk.run),
+        idempotency_key: format!("{}/{key}", chunk.first_of_chain),
         attempt,
         epoch: chunk.epoch,
         deadline,

@@ -12,18 +12,21 @@ use outlast_core::{Owner, RunId};
 use serde::de::DeserializeOwned;
 
 use crate::problem::{Code, Problem};
-use crate::{Api, Invocation, observe};
+use crate::{Api, Invocation, identity, observe};
 
-/// Whose request it is. Comes first: without a credential nothing else of a request is judged.
+/// Whose request it is, as [`crate::access`] found it in front of the handler.
 pub(crate) struct Caller(pub Owner);
 
 impl FromRequestParts<Arc<Api>> for Caller {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Problem> {
-        match api.identity.owner(&parts.headers).await {
-            Some(owner) => Ok(Caller(owner)),
-            None => Err(Problem::of(Code::Unauthorized)),
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Api>) -> Result<Self, Problem> {
+        match parts.extensions.get::<identity::Caller>() {
+            Some(caller) => Ok(Caller(caller.owner.clone())),
+            None => {
+                tracing::error!("a route that asks nothing of its caller wants to know whose request it is");
+                Err(Problem::of(Code::Internal))
+            }
         }
     }
 }

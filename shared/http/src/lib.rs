@@ -4,10 +4,11 @@
 //! - [`sse`]: a run's log as a stream of server-sent events; [`cursor`] is a reader's place in it
 //! - [`view`]: runs as JSON
 //! - [`problem`]: errors, each with a stable code and a page in the docs
-//! - [`identity`]: who is calling
+//! - [`identity`]: who is calling; [`access`]: what each route asks of its caller
 //!
 //! Time comes from the engine's clock, and nothing here outlives its request.
 
+pub mod access;
 pub mod cursor;
 pub mod identity;
 pub mod problem;
@@ -26,9 +27,11 @@ use std::time::Duration;
 
 use axum::middleware::{from_fn, from_fn_with_state, map_request_with_state};
 use outlast_core::Timestamp;
+use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::time_budget::HostKind;
 use outlast_engine::Engine;
 
+pub use access::Needs;
 pub use identity::Identity;
 pub use problem::{Code, Problem};
 
@@ -37,6 +40,8 @@ pub use problem::{Code, Problem};
 pub struct Api {
     pub engine: Arc<Engine>,
     pub identity: Arc<dyn Identity>,
+    /// Sign tokens that read one run. Without them there are none.
+    pub read_tokens: Option<DispatchKeys>,
     pub host: HostKind,
     /// This host's soft cap, at most its ceiling.
     pub soft_cap: Duration,

@@ -52,11 +52,14 @@ codes! {
     BadDispatch = "bad_dispatch", BAD_REQUEST, "The dispatch is not one for this host";
     BadDispatchToken = "bad_dispatch_token", UNAUTHORIZED, "The dispatch's token is not good";
     Unauthorized = "unauthorized", UNAUTHORIZED, "No credential, or a bad one";
+    Forbidden = "forbidden", FORBIDDEN, "The credential lacks a scope";
     RunNotFound = "run_not_found", NOT_FOUND, "There is no such run";
     QuestionNotFound = "question_not_found", NOT_FOUND, "The run has not asked this";
     RouteNotFound = "route_not_found", NOT_FOUND, "There is nothing at this path";
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "This path doesn't take this method";
     ThreadBusy = "thread_busy", CONFLICT, "The thread has a live run";
+    NothingToRetry = "nothing_to_retry", CONFLICT, "Nothing remains that could be run again";
+    NotRetryable = "not_retryable", CONFLICT, "The agent's runs can't be retried";
     NotInline = "not_inline", CONFLICT, "The run is not carried in its client's requests";
     AlreadyAnswered = "already_answered", CONFLICT, "The question is settled";
     RunConflict = "run_conflict", CONFLICT, "The run's state doesn't allow this";
@@ -70,6 +73,7 @@ codes! {
     IdempotencyMismatch = "idempotency_mismatch", UNPROCESSABLE_ENTITY, "The idempotency key belongs to another request";
     CorruptRun = "corrupt_run", INTERNAL_SERVER_ERROR, "The run's stored data is damaged";
     Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong here";
+    NoReadTokens = "no_read_tokens", NOT_IMPLEMENTED, "This deployment gives out no read tokens";
     StoreUnavailable = "store_unavailable", SERVICE_UNAVAILABLE, "The store can't be reached";
     NewerSchema = "newer_schema", SERVICE_UNAVAILABLE, "The run was written by a later version";
 }

@@ -53,6 +53,7 @@ pub struct RunJson {
     thread_id: ThreadKey,
     #[serde(skip_serializing_if = "Option::is_none")]
     turn_id: Option<String>,
+    retry_of: Option<RunId>,
     /// How many invocations have carried it, without those that ended by waiting.
     chunk: u64,
     crashes: u64,
@@ -175,6 +176,7 @@ impl RunJson {
             agent: run.agent,
             thread_id: run.thread,
             turn_id: run.turn.map(|turn| turn.to_string()),
+            retry_of: run.retry_of,
             chunk: run.counters.chunks,
             crashes: run.counters.crashes,
             last_sign_of_life: run.last_sign_of_life.map(rfc3339),

@@ -30,7 +30,7 @@ impl Clients {
     }
 }
 
-async fn load() -> SdkConfig {
+pub(crate) async fn load() -> SdkConfig {
     aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await
 }
 

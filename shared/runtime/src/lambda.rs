@@ -14,7 +14,8 @@ use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::env_vars as vars;
 use outlast_core::time_budget::HostKind;
 use outlast_engine::dispatch::{Dispatcher, Dispatching};
-use outlast_http::{Api, InternalAccess, Invocation, base_path};
+use outlast_http::identity::{ApiKeyIdentity, NoIdentity};
+use outlast_http::{Api, Identity, InternalAccess, Invocation, base_path};
 use tower::ServiceBuilder;
 
 use crate::aws::Clients;
@@ -22,7 +23,7 @@ use crate::dispatch_http::HttpDispatcher;
 use crate::dispatch_lambda::{LambdaDispatcher, OwnName, Target};
 use crate::host::Host;
 use crate::internal_event::INTERNAL_DOMAIN;
-use crate::settings::{Dispatch, Settings};
+use crate::settings::{self, Dispatch, Settings};
 use crate::telemetry::{self, Format};
 use crate::wiring::{self, Wiring};
 
@@ -107,8 +108,17 @@ async fn router(app: App, host: Host, settings: Settings, own_name: OwnName) -> 
             holder: holder(),
         },
     );
+    let identity: Arc<dyn Identity> = match settings.identity {
+        settings::Identity::None => Arc::new(NoIdentity),
+        settings::Identity::ApiKey => {
+            let clock = engine.seams().clock.clone();
+            Arc::new(ApiKeyIdentity::new(engine.store().clone(), clock))
+        }
+    };
     Ok(outlast_http::router(Api {
+        identity,
         internal,
+        read_tokens: settings.read_tokens,
         ..wiring::api(engine, host, settings.base_path)
     }))
 }

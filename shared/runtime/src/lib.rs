@@ -2,6 +2,7 @@
 //!
 //! - [`settings`]: what the environment variables say, checked one by one and against each other
 //! - [`host`]: foreground or background
+//! - [`keys`]: a deployment's API keys, for whoever operates it
 //! - [`local_dynamodb`]: clients for a DynamoDB-compatible server on this machine
 //! - [`seams`]: the machine's time, chance and threads
 //! - [`telemetry`]: what a process says of itself
@@ -24,6 +25,7 @@ pub mod dispatch_http;
 pub mod dispatch_lambda;
 pub mod host;
 pub mod internal_event;
+pub mod keys;
 pub mod lambda;
 pub mod local;
 pub mod local_dynamodb;

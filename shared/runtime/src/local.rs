@@ -10,9 +10,11 @@ use axum::serve::ListenerExt as _;
 use outlast_http::Invocation;
 use tokio::net::TcpListener;
 
-/// Refused, because everyone who gets there may do everything.
+/// Refused, because nobody is asked for a credential here: everyone who gets there may do everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} can be reached from other machines, and callers are not told apart yet: listen on 127.0.0.1 instead")]
+#[error(
+    "{0} can be reached from other machines, and nobody is asked for a credential here: listen on 127.0.0.1 instead"
+)]
 pub struct NotLoopback(pub SocketAddr);
 
 /// A listener on an address of this machine alone.

@@ -28,6 +28,9 @@ pub struct Settings {
     pub dispatch: Dispatch,
     pub timing: Timing,
     pub identity: Identity,
+    /// Sign what lets a browser read one run: the keys of the dispatch, or, where nothing is dispatched, the same secret if
+    /// it is set all the same.
+    pub read_tokens: Option<DispatchKeys>,
     pub base_path: String,
     pub log: Option<String>,
     foreground_soft_cap: Option<Duration>,
@@ -66,6 +69,8 @@ impl Dispatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
     None,
+    /// Whoever brings a key of the deployment.
+    ApiKey,
 }
 
 impl Settings {
@@ -130,6 +135,7 @@ impl Reader<'_> {
             ));
         }
         let dispatch = self.dispatch();
+        let read_tokens = self.read_tokens(dispatch.as_ref());
         let identity = self.identity();
         let settings = Settings {
             foreground_soft_cap: self.seconds(&vars::FOREGROUND_SOFT_CAP, 1.0, f64::from(u32::MAX)),
@@ -140,6 +146,7 @@ impl Reader<'_> {
             tables,
             dispatch: dispatch?,
             identity: identity?,
+            read_tokens,
         };
         self.problems.extend(orderings::broken(&settings));
         Some(settings)
@@ -198,6 +205,16 @@ impl Reader<'_> {
                     "{name} is `{other}`: set it to `none`, `lambda` or `http`, or leave it out."
                 ));
                 None
+            }
+        }
+    }
+
+    fn read_tokens(&mut self, dispatch: Option<&Dispatch>) -> Option<DispatchKeys> {
+        match dispatch? {
+            Dispatch::Lambda { keys, .. } | Dispatch::Http { keys, .. } => Some(keys.clone()),
+            Dispatch::None => {
+                self.raw(vars::DISPATCH_SECRET.name)?;
+                self.dispatch_keys()
             }
         }
     }
@@ -310,27 +327,24 @@ impl Reader<'_> {
 
     fn identity(&mut self) -> Option<Identity> {
         let name = vars::IDENTITY.name;
-        match self.raw(name).map(str::to_owned) {
-            None => {
-                self.problem(format!(
-                    "{name} is not set: without it nobody would know whose runs are whose. This version knows `none`, \
-                     for tables on loopback."
-                ));
-                None
-            }
-            Some(identity) if identity != "none" => {
-                self.problem(format!(
-                    "{name} is `{identity}`: this version knows `none` only, for tables on loopback."
-                ));
-                None
-            }
-            Some(_) => {
+        match self.raw(name).map(str::to_owned).as_deref() {
+            Some("api_key") => Some(Identity::ApiKey),
+            Some("none") => {
                 if let Some(problem) = self.tables_not_on_loopback() {
                     self.problem(format!(
-                        "{name} is `none`, which lets everyone in: it is for tables on loopback only, and {problem}."
+                        "{name} is `none`, which lets everyone in: it is for tables on loopback only, and {problem}. Set \
+                         it to `api_key`."
                     ));
                 }
                 Some(Identity::None)
+            }
+            set => {
+                let found = set.map_or("is not set".to_owned(), |set| format!("is `{set}`"));
+                self.problem(format!(
+                    "{name} {found}: nobody would know whose runs are whose. Set it to `api_key`, and make keys with \
+                     `outlast keys add`; or to `none`, for tables on loopback."
+                ));
+                None
             }
         }
     }

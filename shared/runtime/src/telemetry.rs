@@ -7,6 +7,9 @@ use outlast_core::env_vars::DEFAULT_LOG;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 
+/// At `trace` this module writes whole events, with their callers' credentials in them: it may not, whatever is asked for.
+const TELLS_SECRETS: &str = "lambda_runtime::layers::api_response=error";
+
 /// How a line of the log looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -22,7 +25,7 @@ pub fn check_filter(filter: &str) -> Result<(), ParseError> {
 
 /// Once a process, by its `main`. A second call, as tests make it, changes nothing.
 pub fn init(format: Format, filter: Option<&str>) {
-    let filter = EnvFilter::builder().parse_lossy(filter.unwrap_or(DEFAULT_LOG));
+    let filter = discreet(filter.unwrap_or(DEFAULT_LOG));
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr);
@@ -40,9 +43,33 @@ pub fn init(format: Format, filter: Option<&str>) {
     drop(installed);
 }
 
+fn discreet(filter: &str) -> EnvFilter {
+    let filter = EnvFilter::builder().parse_lossy(filter);
+    match TELLS_SECRETS.parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_events_are_never_logged() {
+        for asked in [
+            "trace",
+            "lambda_runtime=trace",
+            "lambda_runtime::layers::api_response=trace",
+        ] {
+            let subscriber = tracing_subscriber::fmt().with_env_filter(discreet(asked)).finish();
+            tracing::subscriber::with_default(subscriber, || {
+                let events = tracing::enabled!(target: "lambda_runtime::layers::api_response", tracing::Level::TRACE);
+                let others = tracing::enabled!(target: "lambda_runtime::runtime", tracing::Level::TRACE);
+                assert_eq!((events, others), (false, !asked.contains("layers")), "{asked}");
+            });
+        }
+    }
 
     #[test]
     fn the_default_is_a_filter_and_nonsense_is_none() {

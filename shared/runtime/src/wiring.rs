@@ -61,9 +61,11 @@ pub fn engine(app: App, wiring: Wiring) -> Arc<Engine> {
     })
 }
 
-/// What [`outlast_http::router`] serves. Everyone is the owner `local`: hosts see to it that they are on loopback.
+/// What [`outlast_http::router`] serves. Everyone is the owner `local`, unless the host says otherwise: it sees to it that it
+/// is on loopback.
 pub fn api(engine: Arc<Engine>, host: Host, base_path: String) -> Api {
     Api {
+        read_tokens: engine.dispatch_keys().cloned(),
         engine,
         identity: Arc::new(NoIdentity),
         host: host.kind(),

@@ -9,6 +9,7 @@
 
 mod blobs;
 pub mod dynamodb;
+mod keys;
 pub mod memory;
 pub mod meter;
 mod pages;
@@ -19,8 +20,9 @@ mod size;
 pub mod store;
 pub mod table;
 
+pub use keys::KeyRecord;
 pub use meter::Meter;
 pub use store::{
     Acceptance, Accepted, AnswerRecord, AnswerWrite, LogSlice, PagePut, Pause, RowAndPageWrite, RowWrite, RunList,
-    Store, StoreError, TurnRecord, WireEvent, WireSlice,
+    Store, StoreError, Turn, TurnRecord, WireEvent, WireSlice,
 };

@@ -132,6 +132,11 @@ impl MemoryTable {
         }
     }
 
+    /// How many items there are.
+    pub fn count(&self) -> usize {
+        self.state().items.len()
+    }
+
     pub fn keys(&self) -> Vec<Key> {
         self.state().items.keys().cloned().collect()
     }

@@ -10,7 +10,7 @@ use outlast_core::page::SCHEMA;
 use outlast_core::{Owner, Run, RunId, StepKey, ThreadKey, Timestamp, TurnKey, WriteId};
 
 use crate::schema::DUE_SHARDS;
-use crate::store::{StoreError, TurnRecord};
+use crate::store::{StoreError, Turn, TurnRecord};
 use crate::table::{Item, Key, number, number_of, text, text_of};
 
 const META: &str = "meta";
@@ -67,7 +67,7 @@ pub(crate) fn turn_key(owner: &Owner, turn: &TurnKey) -> Result<Key, StoreError>
     Ok(row(format!("turn#{owner}#{turn}")))
 }
 
-fn row(pk: String) -> Key {
+pub(crate) fn row(pk: String) -> Key {
     Key::Row { pk, sk: META.into() }
 }
 
@@ -195,22 +195,42 @@ pub(crate) fn encode_turn(record: &TurnRecord) -> Item {
     ])
 }
 
+/// A stop that came before any request.
+pub(crate) fn encode_stopped_turn(owner: &Owner, turn: &TurnKey, taken_until: Timestamp) -> Item {
+    Item::from([
+        ("owner".into(), text(owner.as_str())),
+        ("turn".into(), text(turn.as_str())),
+        (STOPPED.into(), number(1)),
+        (TAKEN_UNTIL.into(), number(taken_until.as_millis())),
+        ("expires_at".into(), number(taken_until.as_ttl_seconds())),
+        ("schema".into(), number(SCHEMA)),
+    ])
+}
+
+/// Only a stopped turn has it.
+pub(crate) const STOPPED: &str = "stopped";
+
 /// Until when a turn is taken, in milliseconds; beside it TTL's seconds, which free nothing.
 pub(crate) const TAKEN_UNTIL: &str = "taken_until";
 
-pub(crate) fn decode_turn(owner: &Owner, turn: &TurnKey, item: &Item) -> Result<TurnRecord, StoreError> {
+/// And until when that is so.
+pub(crate) fn decode_turn(owner: &Owner, turn: &TurnKey, item: &Item) -> Result<(Turn, Timestamp), StoreError> {
     check_schema(item, || format!("turn {turn}"))?;
     let corrupt = || StoreError::Corrupt(format!("the item of turn {turn}"));
     check_owner(owner, item, &format!("turn {turn}"))?;
-    Ok(TurnRecord {
+    let expires_at = number_of(item, TAKEN_UNTIL).map(Timestamp::from_millis);
+    let expires_at = expires_at.ok_or_else(corrupt)?;
+    if item.contains_key(STOPPED) {
+        return Ok((Turn::Stopped, expires_at));
+    }
+    let record = TurnRecord {
         owner: owner.clone(),
         turn: turn.clone(),
         run_id: RunId::new(text_of(item, "run_id").ok_or_else(corrupt)?),
         fingerprint: text_of(item, "fingerprint").ok_or_else(corrupt)?.to_owned(),
-        expires_at: number_of(item, TAKEN_UNTIL)
-            .map(Timestamp::from_millis)
-            .ok_or_else(corrupt)?,
-    })
+        expires_at,
+    };
+    Ok((Turn::Taken(record), expires_at))
 }
 
 pub(crate) fn check_owner(owner: &Owner, item: &Item, what: &str) -> Result<(), StoreError> {

@@ -16,7 +16,7 @@ pub enum TableId {
 pub enum Index {
     /// Live runs by when the sweep must look at them.
     Due,
-    /// What waits for a worker or a reviewer.
+    /// What is looked for under a name: what waits for a worker or a reviewer; the API keys.
     Work,
     /// An owner's runs by when they were made.
     ByOwner,

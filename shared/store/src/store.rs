@@ -4,12 +4,14 @@
 //! - `answers`: what settles a question, together with the row and, where it can be, the page
 //! - `accept`: a run's beginning; threads and turns
 //! - `lists`: what the indexes say
+//! - `keys`: API keys
 //! - `log`: pages
 //! - `wire`: the log for readers
 //! - `retry`: what is tried again, and how
 
 mod accept;
 mod answers;
+mod keys;
 mod lists;
 mod log;
 mod retry;
@@ -101,7 +103,8 @@ pub enum PagePut {
     Collided,
 }
 
-/// A run that is to be accepted: one transaction of thread, turn, run and first page.
+/// A run that is to be accepted: one transaction of thread, turn, run and first page. One that has ended at its birth takes
+/// no thread, and only the place of a stopped turn.
 #[derive(Clone, Debug)]
 pub struct Acceptance {
     pub run: Run,
@@ -121,6 +124,15 @@ pub struct TurnRecord {
     pub expires_at: Timestamp,
 }
 
+/// What is known of an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// A request took it.
+    Taken(TurnRecord),
+    /// A stop came before any request: whatever run it becomes is born cancelled.
+    Stopped,
+}
+
 /// What became of an [`Acceptance`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accepted {
@@ -129,6 +141,8 @@ pub enum Accepted {
     ThreadBusy(RunId),
     /// The turn is taken, and has not expired.
     TurnTaken(TurnRecord),
+    /// The turn was stopped, and this run isn't a cancelled one.
+    TurnStopped,
 }
 
 /// Some consecutive pages of a log.

@@ -1,20 +1,24 @@
 //! Outlast, deployed: both functions, a database, a public URL.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType};
+use outlast_core::Timestamp;
+use outlast_core::dispatch_token::{DispatchKeys, Purpose};
 use outlast_core::env_vars as vars;
 use outlast_core::limits::Timing;
+use outlast_engine::dispatch::TOKEN_HEADER;
 use outlast_engine::seams::Seams;
 use outlast_runtime::internal_event::internal_event;
 use outlast_store::dynamodb::create_tables;
 use outlast_store::schema::TableNames;
 use serde_json::Value;
 
-use super::{Deadline, Function, Lambda, RecursiveLoop, Settings};
+use super::{Deadline, Failure, Function, Lambda, RecursiveLoop, Settings};
 use crate::dev::program;
 use crate::embedded::Embedded;
+use crate::table_proxy::TableProxy;
 use crate::wait::wait_until;
 
 /// How long a test waits for what should take a second or two: everything else may run beside it.
@@ -51,6 +55,8 @@ pub struct Options {
     pub variables: Vec<(&'static str, String)>,
     /// And for the background alone; the last one of a name counts.
     pub background_variables: Vec<(&'static str, String)>,
+    /// Each function has a [`TableProxy`] between itself and the database.
+    pub proxied: bool,
 }
 
 impl Options {
@@ -76,6 +82,7 @@ impl Default for Options {
             recursive_loop: RecursiveLoop::default(),
             variables: Vec::new(),
             background_variables: Vec::new(),
+            proxied: false,
         }
     }
 }
@@ -87,6 +94,8 @@ pub struct Deployment {
     pub background: Arc<Function>,
     options: Options,
     pub database: Arc<Embedded>,
+    /// Of the foreground and the background.
+    proxies: Option<[Arc<TableProxy>; 2]>,
     /// The public URL of the foreground.
     pub url: String,
     client: reqwest::Client,
@@ -113,20 +122,41 @@ impl Deployment {
 
     async fn on(database: Arc<Embedded>, options: Options) -> Deployment {
         let lambda = Lambda::start().await;
-        let function = |name: &str, program_name: &str, timeout, deadline| {
+        let mut proxies = None;
+        if options.proxied {
+            let start = || TableProxy::start(database.endpoint());
+            proxies = Some([start().await, start().await]);
+        }
+        let endpoints = match &proxies {
+            Some(proxies) => proxies.each_ref().map(|proxy| proxy.endpoint().to_owned()),
+            None => [database.endpoint(), database.endpoint()],
+        };
+        let [foreground_table, background_table] = endpoints;
+        let function = |name: &str, program_name: &str, table: String, timeout, deadline| {
             lambda.deploy(Settings {
                 name: name.to_owned(),
                 program: program(program_name),
-                environment: environment(name, &options, &database, &lambda),
+                environment: environment(name, &options, table, &lambda),
                 timeout,
                 deadline,
                 recursive_loop: options.recursive_loop,
             })
         };
         let minute = Duration::from_secs(60);
-        let foreground = function("foreground", options.foreground, minute, Deadline::True);
-        let wall = options.background_timeout;
-        let background = function("background", options.background, wall, options.background_deadline);
+        let foreground = function(
+            "foreground",
+            options.foreground,
+            foreground_table,
+            minute,
+            Deadline::True,
+        );
+        let background = function(
+            "background",
+            options.background,
+            background_table,
+            options.background_timeout,
+            options.background_deadline,
+        );
         let url = lambda.url(&foreground).await;
         Deployment {
             lambda,
@@ -134,9 +164,20 @@ impl Deployment {
             background,
             options,
             database,
+            proxies,
             url,
             client: reqwest::Client::new(),
         }
+    }
+
+    /// Between the foreground and the database, where there is one.
+    pub fn foreground_proxy(&self) -> &TableProxy {
+        &self.proxies.as_ref().expect("a proxied deployment")[0]
+    }
+
+    /// Between the background and the database, where there is one.
+    pub fn background_proxy(&self) -> &TableProxy {
+        &self.proxies.as_ref().expect("a proxied deployment")[1]
     }
 
     /// A table of the user's, with a text as its key.
@@ -194,6 +235,18 @@ impl Deployment {
         }
     }
 
+    /// Delivers an accepted event as it would be if it were this late: its token was signed that long ago.
+    pub async fn deliver_late(&self, index: usize, late: Duration) -> Result<Value, Failure> {
+        let event = self.lambda.events()[index].payload.clone();
+        let mut event: Value = serde_json::from_slice(&event).expect("JSON");
+        let keys = DispatchKeys::new(SECRET.to_owned().into(), None).expect("a long secret");
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        let signed_at = Timestamp::from_millis((since_1970 - late).as_millis() as i64);
+        let body = event["body"].as_str().expect("a body").as_bytes();
+        event["headers"][TOKEN_HEADER] = keys.sign(Purpose::Dispatch, body, signed_at).into();
+        self.lambda.deliver_as(index, event.to_string().into()).await
+    }
+
     /// One tick of the schedule: what it did.
     pub async fn sweep(&self) -> Value {
         let event = internal_event("/_sweep", None, "").to_string();
@@ -249,7 +302,7 @@ async fn answer(request: reqwest::RequestBuilder) -> (u16, Value) {
     (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-fn environment(name: &str, options: &Options, database: &Embedded, lambda: &Lambda) -> Vec<(String, String)> {
+fn environment(name: &str, options: &Options, table: String, lambda: &Lambda) -> Vec<(String, String)> {
     let seconds = |duration: Duration| duration.as_secs_f64().to_string();
     let timing = options.timing;
     let mut variables = vec![
@@ -261,7 +314,7 @@ fn environment(name: &str, options: &Options, database: &Embedded, lambda: &Lamb
         ("AWS_REGION", "us-east-1".into()),
         ("AWS_ACCESS_KEY_ID", "test".into()),
         ("AWS_SECRET_ACCESS_KEY", "test".into()),
-        ("AWS_ENDPOINT_URL_DYNAMODB", database.endpoint()),
+        ("AWS_ENDPOINT_URL_DYNAMODB", table),
         ("AWS_ENDPOINT_URL_LAMBDA", lambda.endpoint().to_owned()),
         (vars::IDENTITY.name, "none".into()),
         (vars::LEASE.name, seconds(timing.lease)),

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use outlast_core::{Owner, RunId, ThreadKey, TurnKey};
 use outlast_store::table::{Key, number_of, text_of};
-use outlast_store::{Acceptance, Accepted, RowAndPageWrite, RowWrite, StoreError};
+use outlast_store::{Acceptance, Accepted, RowAndPageWrite, RowWrite, StoreError, Turn};
 
 use crate::bench::{Bench, acceptance, at, claimed, ended, fresh, outcome, page, page_key, row_key};
 use outlast_core::event::EventBody;
@@ -41,7 +41,7 @@ pub async fn a_run_begins_with_four_items(bench: Bench) {
     );
     assert_eq!(
         bench.store.turn(&owner, &TurnKey::new("turn 1"), at(0)).await,
-        Ok(new.turn.clone())
+        Ok(new.turn.clone().map(Turn::Taken))
     );
     let turn = Key::Row {
         pk: "turn#someone#turn%201".into(),
@@ -139,17 +139,68 @@ pub async fn e05_an_expired_turn_is_free_although_its_item_is_there(bench: Bench
     let turn = TurnKey::new("turn");
     let second = acceptance(&owner, Some(("turn", "print")));
     for before in [at(0), at(DAY - 1)] {
-        assert_eq!(bench.store.turn(&owner, &turn, before).await, Ok(first.turn.clone()));
+        assert_eq!(
+            bench.store.turn(&owner, &turn, before).await,
+            Ok(first.turn.clone().map(Turn::Taken))
+        );
         let taken = bench.store.accept(&second, before).await;
         assert_eq!(taken, Ok(Accepted::TurnTaken(first.turn.clone().unwrap())));
     }
     assert_eq!(bench.store.turn(&owner, &turn, at(DAY)).await, Ok(None));
     assert_eq!(bench.store.accept(&second, at(DAY)).await, Ok(Accepted::Landed));
-    assert_eq!(bench.store.turn(&owner, &turn, at(0)).await, Ok(second.turn.clone()));
+    assert_eq!(
+        bench.store.turn(&owner, &turn, at(0)).await,
+        Ok(second.turn.clone().map(Turn::Taken))
+    );
     // A busy thread is not freed by an expired turn.
     let third = on_thread_of(&first, Some(("turn", "print")));
     let busy = bench.store.accept(&third, at(3 * DAY)).await;
     assert_eq!(busy, Ok(Accepted::ThreadBusy(first.run.id)));
+}
+
+pub async fn a_stopped_turn_lets_only_a_cancelled_run_in(bench: Bench) {
+    let owner = Owner::new("local");
+    let turn = TurnKey::new("turn");
+    let stop = async |at_ms| bench.store.stop_turn(&owner, &turn, at(at_ms + DAY), at(at_ms)).await;
+    assert_eq!((stop(0).await, stop(1).await), (Ok(None), Ok(None)));
+    assert_eq!(bench.store.turn(&owner, &turn, at(0)).await, Ok(Some(Turn::Stopped)));
+    let live = acceptance(&owner, Some(("turn", "print")));
+    assert_eq!(accept(&bench, &live).await, Accepted::TurnStopped);
+    assert_eq!(bench.peek(&row_key(&live.run.id)).await, None);
+    assert_eq!(bench.store.active_run(&owner, &live.run.thread).await, Ok(None));
+
+    let mut cancelled = acceptance(&owner, Some(("turn", "print")));
+    cancelled.run.status = outlast_core::Status::Cancelled;
+    assert_eq!(accept(&bench, &cancelled).await, Accepted::Landed);
+    assert_eq!(
+        accept(&bench, &cancelled).await,
+        Accepted::Landed,
+        "again: it has landed"
+    );
+    assert_eq!(bench.store.active_run(&owner, &cancelled.run.thread).await, Ok(None));
+    let record = cancelled.turn.clone().unwrap();
+    assert_eq!(
+        bench.store.turn(&owner, &turn, at(0)).await,
+        Ok(Some(Turn::Taken(record.clone())))
+    );
+    assert_eq!(stop(2).await, Ok(Some(record)));
+}
+
+pub async fn a_stop_and_a_request_of_one_turn_at_once_have_one_order(bench: Bench) {
+    for round in 0..10 {
+        let (owner, key) = (Owner::new("local"), format!("turn {round}"));
+        let turn = TurnKey::new(key.clone());
+        let new = acceptance(&owner, Some((&key, "print")));
+        let (stopped, accepted) = futures::join!(
+            bench.store.stop_turn(&owner, &turn, at(DAY), at(0)),
+            bench.store.accept(&new, at(0))
+        );
+        match (stopped.unwrap(), accepted.unwrap()) {
+            (None, Accepted::TurnStopped) => assert_eq!(bench.peek(&row_key(&new.run.id)).await, None),
+            (Some(record), Accepted::Landed) => assert_eq!(record.run_id, new.run.id),
+            both => panic!("neither came first: {both:?}"),
+        }
+    }
 }
 
 pub async fn a_thread_is_free_again_after_the_end(bench: Bench) {

@@ -125,6 +125,7 @@ pub fn acceptance(owner: &Owner, turn: Option<(&str, &str)>) -> Acceptance {
         thread: ThreadKey::new(id.as_str()),
         turn: turn.map(|(turn, _)| TurnKey::new(turn)),
         executor: Executor::Background,
+        retry: None,
         ends_at: at(7 * 24 * 3_600_000),
         due_at: at(60_000),
         write_id: write_id(),
@@ -132,6 +133,7 @@ pub fn acceptance(owner: &Owner, turn: Option<(&str, &str)>) -> Acceptance {
     let body = EventBody::RunAccepted {
         agent: AgentName::new("plan"),
         input: payload(r#"{"steps": [{"key": "a"}]}"#),
+        retry_of: None,
     };
     Acceptance {
         run: run.accepted(at(0)),

@@ -65,7 +65,15 @@ pub async fn r30_the_largest_input_and_value_come_back(bench: Bench) {
     let mut new = acceptance(&Owner::new("local"), None);
     let input = payload_of(5 * MB, '🙂');
     let agent = AgentName::new("plan");
-    new.page = page(&new.run.id, 1, vec![EventBody::RunAccepted { agent, input }]);
+    new.page = page(
+        &new.run.id,
+        1,
+        vec![EventBody::RunAccepted {
+            agent,
+            input,
+            retry_of: None,
+        }],
+    );
     assert_eq!(bench.store.accept(&new, at(0)).await, Ok(Accepted::Landed));
     let plan = EventBody::PlanDeclared {
         keys: payload(&format!("[{}]", payload_of(4 * MB - 2, 'x').as_str())),
@@ -91,6 +99,7 @@ pub async fn r30_what_is_too_large_is_refused_before_any_write(bench: Bench) {
         EventBody::RunAccepted {
             agent: agent(),
             input: payload_of(5 * MB + 1, 'x'),
+            retry_of: None,
         },
         EventBody::PlanDeclared {
             keys: payload_of(4 * MB + 1, 'x'),

@@ -38,6 +38,7 @@ pub fn every_kind() -> Vec<EventBody> {
         EventBody::RunAccepted {
             agent: AgentName::new("plan"),
             input: payload("{\n  \"a\" : 1e400\n}"),
+            retry_of: None,
         },
         EventBody::RunClaimed {
             epoch: 1,

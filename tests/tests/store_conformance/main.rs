@@ -5,6 +5,7 @@
 //! - `rows`, `transactions`, `answers`, `beginnings`: rows, rows with pages, answers, accepted runs
 //! - `log`, `blobs`, `readers`: pages, what doesn't fit into them, and what readers get
 //! - `lists`: indexes
+//! - `keys`: API keys
 //! - `damage`: whatever is stored, nothing panics
 
 mod answers;
@@ -12,6 +13,7 @@ mod beginnings;
 mod bench;
 mod blobs;
 mod damage;
+mod keys;
 mod lists;
 mod log;
 mod port;
@@ -113,6 +115,8 @@ suite! {
         r34_the_turn_decides_before_the_thread,
         r34_twenty_of_one_turn_start_one_run,
         e05_an_expired_turn_is_free_although_its_item_is_there,
+        a_stopped_turn_lets_only_a_cancelled_run_in,
+        a_stop_and_a_request_of_one_turn_at_once_have_one_order,
         a_thread_is_free_again_after_the_end,
         a_repeated_acceptance_knows_itself,
         names_can_not_forge_keys,
@@ -148,6 +152,12 @@ suite! {
         due_runs_are_found_in_their_shard,
         an_ended_run_is_due_no_more,
         a_row_that_can_not_be_read_is_left_out_of_the_list;
+    keys:
+        a_key_comes_back_as_it_was_made,
+        a_removed_key_is_gone_at_once_and_for_good,
+        keys_are_listed_the_oldest_first_and_are_no_runs,
+        what_is_stored_of_a_key_is_judged,
+        the_name_of_a_key_can_not_be_forged;
     damage:
         no_attribute_of_a_row_can_panic,
         no_attribute_of_a_page_can_panic,

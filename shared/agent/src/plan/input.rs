@@ -8,7 +8,7 @@ use outlast_core::Payload;
 use outlast_core::key::key_part;
 use outlast_core::limits::{MAX_PLAN_BYTES, MAX_STEPS};
 use outlast_engine::BadInput;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::tool::Tools;
@@ -18,7 +18,7 @@ pub const MAX_CONCURRENCY: usize = 100;
 /// At most so many beginnings of steps a second.
 pub const MAX_RATE: f64 = 10_000.0;
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     pub steps: Vec<Arc<PlannedCall>>,
@@ -30,7 +30,7 @@ pub struct Plan {
     pub rate: Option<f64>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedCall {
     pub key: String,

@@ -81,6 +81,12 @@ impl Fold {
         }
     }
 
+    /// What remains to be done, in the plan's order.
+    pub fn remaining(&self) -> impl Iterator<Item = (&StepKey, &Step)> {
+        let remaining = self.order.iter().filter(|key| self.remains(key));
+        remaining.filter_map(|key| Some((key, self.steps.get(key)?)))
+    }
+
     /// Whether a step is part of what remains: not committed, and not a failure that the agent's code handled outside the plan.
     fn remains(&self, key: &StepKey) -> bool {
         self.steps.get(key).is_some_and(|step| match step.state {

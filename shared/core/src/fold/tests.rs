@@ -31,6 +31,7 @@ fn accepted() -> EventBody {
     EventBody::RunAccepted {
         agent: AgentName::new("plan"),
         input: json("{}"),
+        retry_of: None,
     }
 }
 

@@ -260,7 +260,14 @@ pub(super) fn resume(run: &Run, phase: Phase, timing: &Timing, now: Timestamp) -
     let mut run = run.clone();
     run.paused = false;
     let then = match phase {
-        Phase::Queued | Phase::Lost => queue_next(&mut run, timing, now),
+        Phase::Queued | Phase::Lost => {
+            let then = queue_next(&mut run, timing, now);
+            if run.executor == Executor::Inline && !run.blocked {
+                // Whoever resumed it need not be its client.
+                run.due_at = Some(now.min(run.ends_at));
+            }
+            then
+        }
         // The wait may be over by now: the sweep looks.
         Phase::Waiting => {
             run.due_at = Some(now.min(run.ends_at));

@@ -29,6 +29,7 @@ fn accepted(executor: Executor) -> Run {
         thread: ThreadKey::new("t1"),
         turn: None,
         executor,
+        retry: None,
         ends_at: NOW + RUN_WALL_CLOCK,
         due_at: NOW + secs(60),
         write_id: WriteId::new("w1"),

@@ -75,7 +75,7 @@ pub(crate) async fn list(
     Caller(owner): Caller,
     Parameters(parameters): Parameters<ListParameters>,
 ) -> Result<Json<RunsJson>, Problem> {
-    let limit = limit(parameters.limit.as_deref())?;
+    let limit = limit(parameters.limit.as_deref(), USUAL_LIMIT, LARGEST_LIMIT)?;
     let after = parameters.after.as_deref();
     let list = match show::list(&api.engine, &owner, limit, after).await {
         Ok(list) => list,
@@ -96,13 +96,13 @@ pub(crate) async fn list(
     }))
 }
 
-fn limit(text: Option<&str>) -> Result<usize, Problem> {
-    let Some(text) = text else { return Ok(USUAL_LIMIT) };
+pub(super) fn limit(text: Option<&str>, usual: usize, largest: usize) -> Result<usize, Problem> {
+    let Some(text) = text else { return Ok(usual) };
     text.parse()
         .ok()
-        .filter(|limit| (1..=LARGEST_LIMIT).contains(limit))
+        .filter(|limit| (1..=largest).contains(limit))
         .ok_or_else(|| {
-            let detail = format!("`limit` has to be a whole number from 1 to {LARGEST_LIMIT}");
+            let detail = format!("`limit` has to be a whole number from 1 to {largest}");
             Problem::new(Code::BadRequest, detail)
         })
 }

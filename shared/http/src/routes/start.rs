@@ -11,8 +11,10 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{HeaderMap, LOCATION};
 use http::{HeaderValue, StatusCode};
 use outlast_core::{AgentName, Executor, Owner, Payload, RunId, Status, ThreadKey, Timestamp};
-use outlast_engine::accept::{NotAccepted, RunRequest, accept};
+use outlast_engine::accept::{AcceptedRun, NotAccepted, RunRequest, accept};
+use outlast_engine::carry::Invocation as ChunkInvocation;
 use outlast_engine::show::show;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -22,7 +24,7 @@ use crate::extract::{Body, Caller, Parameters, Via};
 use crate::negotiate::{Sent, sent, wants_events};
 use crate::plan_lines::{Pace, PlanLines, plan};
 use crate::problem::{Code, Problem};
-use crate::{Api, observe, view};
+use crate::{Api, Invocation, observe, view};
 
 /// The agent of a request that names none.
 const DEFAULT_AGENT: &str = "plan";
@@ -75,8 +77,7 @@ pub(crate) async fn start(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    // Its time counts from here: storing the run may take long, and what stands in front of us waits no longer for that.
-    let chunk = internal::chunk(&api, invocation);
+    let reply = Reply::to(&api, &headers, invocation)?;
     let (asked, lines) = match sent(&headers)? {
         Sent::Json => (from_json(body.text()?, parameters)?, None),
         Sent::JsonLines => {
@@ -84,52 +85,75 @@ pub(crate) async fn start(
             (asked, Some(lines))
         }
     };
-    // Judged before anything is stored.
-    let seen = Seen::asked(None, &headers)?;
     let request = asked.into_request(&api, owner.clone(), &headers)?;
     let accepted = accept(&api.engine, request).await;
     let accepted = accepted.map_err(|error| not_accepted(error, lines.as_ref(), &api))?;
-    let mut run = accepted.run;
-    observe::is_about(&run.id);
+    reply.with(&api, &owner, accepted).await
+}
 
-    // Of a run that is new nobody has seen anything, whatever a client remembers.
-    let seen = if accepted.repeated { seen } else { Seen::default() };
-    let executor = HeaderValue::from_static(run.executor.as_str());
-    let links = Links::of(&api, &run);
-    let location = HeaderValue::try_from(&links.run).map_err(|_| Problem::of(Code::Internal))?;
-    let run_id = HeaderValue::try_from(run.id.as_str()).map_err(|_| Problem::of(Code::Internal))?;
-    let underway = match run.executor {
-        Executor::Inline => {
-            inline::in_the_log(&api, &owner, &run.id, seen).await?;
-            inline::begin_first(&api, &run, chunk)
-        }
-        Executor::Background | Executor::External => None,
-    };
-    let mut response = if wants_events(&headers) {
-        inline::stream(&api, &owner, &run.id, seen, invocation, underway).await?
-    } else {
-        // Held until the chunk has closed; what became of the run by then.
-        if let Some(underway) = underway {
-            inline::closed(underway).await;
-            run = show(&api.engine, &owner, &run.id).await?.run;
-        }
-        let status = match accepted.repeated {
-            true => StatusCode::OK,
-            false => StatusCode::ACCEPTED,
+/// The answer to whoever makes a run: its stream, or where it is to be found. Made before anything is stored, so that what is
+/// wrong with it is said by then.
+pub(super) struct Reply {
+    wants_events: bool,
+    seen: Seen,
+    invocation: Invocation,
+    /// Its time counts from the request: storing the run may take long, and what stands in front of us waits no longer
+    /// for that.
+    chunk: ChunkInvocation,
+}
+
+impl Reply {
+    pub(super) fn to(api: &Api, headers: &HeaderMap, invocation: Invocation) -> Result<Self, Problem> {
+        Ok(Self {
+            wants_events: wants_events(headers),
+            seen: Seen::asked(None, headers)?,
+            invocation,
+            chunk: internal::chunk(api, invocation),
+        })
+    }
+
+    pub(super) async fn with(self, api: &Api, owner: &Owner, accepted: AcceptedRun) -> Result<Response, Problem> {
+        let mut run = accepted.run;
+        observe::is_about(&run.id);
+        // Of a run that is new nobody has seen anything, whatever a client remembers.
+        let seen = if accepted.repeated { self.seen } else { Seen::default() };
+        let executor = HeaderValue::from_static(run.executor.as_str());
+        let links = Links::of(api, &run);
+        let location = HeaderValue::try_from(&links.run).map_err(|_| Problem::of(Code::Internal))?;
+        let run_id = HeaderValue::try_from(run.id.as_str()).map_err(|_| Problem::of(Code::Internal))?;
+        let underway = match run.executor {
+            Executor::Inline => {
+                inline::in_the_log(api, owner, &run.id, seen).await?;
+                inline::begin_first(api, &run, self.chunk)
+            }
+            Executor::Background | Executor::External => None,
         };
-        let started = Started {
-            run_id: run.id,
-            status: run.status,
-            thread_id: run.thread,
-            repeated: accepted.repeated,
-            links,
+        let mut response = if self.wants_events {
+            inline::stream(api, owner, &run.id, seen, self.invocation, underway).await?
+        } else {
+            // Held until the chunk has closed; what became of the run by then.
+            if let Some(underway) = underway {
+                inline::closed(underway).await;
+                run = show(&api.engine, owner, &run.id).await?.run;
+            }
+            let status = match accepted.repeated {
+                true => StatusCode::OK,
+                false => StatusCode::ACCEPTED,
+            };
+            let started = Started {
+                run_id: run.id,
+                status: run.status,
+                thread_id: run.thread,
+                repeated: accepted.repeated,
+                links,
+            };
+            (status, Json(started)).into_response()
         };
-        (status, Json(started)).into_response()
-    };
-    response.headers_mut().insert(LOCATION, location);
-    response.headers_mut().insert(RUN_ID, run_id);
-    response.headers_mut().insert(EXECUTOR, executor);
-    Ok(response)
+        response.headers_mut().insert(LOCATION, location);
+        response.headers_mut().insert(RUN_ID, run_id);
+        response.headers_mut().insert(EXECUTOR, executor);
+        Ok(response)
+    }
 }
 
 /// A request as it was asked for, in whichever form.
@@ -174,6 +198,18 @@ fn from_lines(text: &str, parameters: PlanParameters) -> Result<(Asked, PlanLine
     Ok((asked, lines))
 }
 
+/// A body that may be left out.
+pub(super) fn optional<T: Default + DeserializeOwned>(body: &Body, headers: &HeaderMap) -> Result<T, Problem> {
+    let text = body.text()?;
+    if text.trim().is_empty() {
+        return Ok(T::default());
+    }
+    match sent(headers)? {
+        Sent::Json => serde_json::from_str(text).map_err(bad_body),
+        Sent::JsonLines => Err(Problem::new(Code::UnsupportedMediaType, "this route takes JSON")),
+    }
+}
+
 /// The body's own fault, and where in it.
 pub(super) fn bad_body(error: serde_json::Error) -> Problem {
     let code = match error.classify() {
@@ -194,6 +230,7 @@ impl Asked {
             thread: self.thread,
             turn: one_key(self.turn, headers)?,
             ends_at: self.ends_at.as_deref().map(end).transpose()?,
+            retry: None,
         })
     }
 }
@@ -218,7 +255,7 @@ fn agents(api: &Api) -> Vec<&str> {
 }
 
 /// `Idempotency-Key` and `turnId` are one thing in two places.
-fn one_key(turn: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
+pub(super) fn one_key(turn: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut header = None;
     for value in headers.get_all(IDEMPOTENCY_KEY) {
         let text = std::str::from_utf8(value.as_bytes())

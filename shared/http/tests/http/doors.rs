@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use http::Method;
+use outlast_http::identity::{Caller, NotIdentified};
 
 use crate::support::agents::notes;
 use crate::support::{RUNS, Rig, internal, request};
@@ -140,7 +141,7 @@ async fn a_panic_is_answered() {
 
     #[async_trait::async_trait]
     impl outlast_http::Identity for Careless {
-        async fn owner(&self, _: &http::HeaderMap) -> Option<outlast_core::Owner> {
+        async fn caller(&self, _: &http::HeaderMap) -> Result<Caller, NotIdentified> {
             panic!("a secret that nobody may see")
         }
     }

@@ -148,8 +148,42 @@ fn nobody_is_let_in_without_loopback() {
 }
 
 #[test]
-fn what_later_versions_know_is_refused_by_name() {
-    assert!(problem(&[(vars::IDENTITY.name, "api_key")]).contains("api_key"));
+fn keys_are_asked_for_wherever_the_tables_are() {
+    assert_eq!(read(&[]).unwrap().identity, Identity::None);
+    for endpoint in ["", "http://127.0.0.1:8000", "https://dynamodb.eu-west-1.amazonaws.com"] {
+        let changes = [
+            (vars::IDENTITY.name, "api_key"),
+            ("AWS_ENDPOINT_URL_DYNAMODB", endpoint),
+        ];
+        assert_eq!(read(&changes).unwrap().identity, Identity::ApiKey, "{endpoint}");
+    }
+    // What later versions may know, and what is misspelled.
+    for other in ["jwt", "iam", "api-key", "None", ""] {
+        let told = problem(&[(vars::IDENTITY.name, other)]);
+        assert!(
+            told.contains(other) && told.contains("`api_key`") && told.contains("outlast keys add"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn read_tokens_are_signed_with_the_secret_that_is_set() {
+    let (dispatch, function, secret) = (
+        vars::DISPATCH.name,
+        vars::BACKGROUND_FUNCTION.name,
+        vars::DISPATCH_SECRET.name,
+    );
+    let inline = |set: &str| {
+        read(&[(dispatch, "none"), (function, ""), (secret, set)])
+            .unwrap()
+            .read_tokens
+    };
+    assert!(read(&[]).unwrap().read_tokens.is_some());
+    assert!(inline(SECRET).is_some());
+    assert!(inline("").is_none());
+    let told = problem(&[(dispatch, "none"), (function, ""), (secret, "hunter2")]);
+    assert!(told.contains("7 bytes") && !told.contains("hunter2"), "{told}");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use crate::rows::{due_shard_name, run_id_of, run_key};
 use crate::schema::{Index, TableId};
 use crate::table::{Item, Query, Range, number, number_of, text};
 
-/// Rows read at the same time for a list.
-const AT_ONCE: usize = 8;
+/// Items read at the same time for a list.
+pub(super) const AT_ONCE: usize = 8;
 
 impl Store {
     /// Newest first. A row that can't be read is left out.

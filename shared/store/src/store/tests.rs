@@ -49,6 +49,7 @@ fn acceptance(number: u8) -> Acceptance {
         thread: ThreadKey::new("t"),
         turn: Some(TurnKey::new("turn")),
         executor: Executor::Background,
+        retry: None,
         ends_at: at(1_000_000),
         due_at: at(60_000),
         write_id: WriteId::new(format!("accept-{number}")),
@@ -57,6 +58,7 @@ fn acceptance(number: u8) -> Acceptance {
     let body = EventBody::RunAccepted {
         agent: AgentName::new("plan"),
         input,
+        retry_of: None,
     };
     let page = Page {
         run_id: id.clone(),

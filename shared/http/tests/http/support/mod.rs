@@ -2,6 +2,7 @@
 
 pub mod agents;
 pub mod answer;
+pub mod callers;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,10 +16,11 @@ use http::{HeaderMap, Method, Request};
 use outlast_core::dispatch_token::DispatchKeys;
 use outlast_core::limits::Timing;
 use outlast_core::time_budget::HostKind;
-use outlast_core::{Owner, Timestamp};
+use outlast_core::{Owner, Scopes, Timestamp};
 use outlast_engine::dispatch::{DispatchError, Dispatcher, Dispatching, SignedDispatch, TOKEN_HEADER};
 use outlast_engine::seams::{Clock, Random, Seams, Spawner};
 use outlast_engine::{Agents, Engine, EngineParts};
+use outlast_http::identity::{Caller, NotIdentified};
 use outlast_http::{Api, Identity, InternalAccess, Invocation, router};
 use outlast_store::Store;
 use outlast_store::memory::MemoryTable;
@@ -126,16 +128,18 @@ pub fn internal(path: &str, body: &str, token: Option<&str>) -> Request<Body> {
     request
 }
 
-/// The owner is what `x-owner` says, `local` without it; `nobody` has no credential.
+/// The owner is what `x-owner` says, `local` without it; `nobody` has no credential. With all scopes.
 struct ByHeader;
 
 #[async_trait]
 impl Identity for ByHeader {
-    async fn owner(&self, headers: &HeaderMap) -> Option<Owner> {
+    async fn caller(&self, headers: &HeaderMap) -> Result<Caller, NotIdentified> {
         match headers.get("x-owner").map(|value| value.to_str().unwrap()) {
-            None => Some(Owner::new("local")),
-            Some("nobody") => None,
-            Some(owner) => Some(Owner::new(owner)),
+            Some("nobody") => Err(NotIdentified::NoGoodCredential),
+            owner => Ok(Caller {
+                owner: Owner::new(owner.unwrap_or("local")),
+                scopes: Scopes::ALL,
+            }),
         }
     }
 }
@@ -192,6 +196,7 @@ impl Rig {
             let mut api = Api {
                 engine: engine.clone(),
                 identity: Arc::new(ByHeader),
+                read_tokens: Some(keys()),
                 host,
                 soft_cap: host.soft_cap_ceiling(),
                 base_path: String::new(),
