@@ -37,7 +37,6 @@ fn full(run: &Run) -> Run {
             stalled: 2,
         },
         totals: Totals {
-            released: 5,
             planned: 20_000,
             committed: 19_998,
             failed: 1,
