@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode};
@@ -77,14 +78,17 @@ struct TurnStopped {
 pub(crate) async fn stop_turn(
     State(api): State<Arc<Api>>,
     Caller(owner): Caller,
-    Path(turn_id): Path<String>,
+    turn_id: Result<Path<String>, PathRejection>,
     Parameters(query): Parameters<StopParameters>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    key_part(&turn_id).map_err(|problem| {
-        Problem::new(Code::BadKey, format!("`turnId` can't be used: {problem}")).with("field", "turnId")
-    })?;
+    let bad = |problem: String| {
+        let detail = format!("`turnId` can't be used: {problem}");
+        Problem::new(Code::BadKey, detail).with("field", "turnId")
+    };
+    let Path(turn_id) = turn_id.map_err(|rejection| bad(rejection.body_text()))?;
+    key_part(&turn_id).map_err(|problem| bad(problem.to_string()))?;
     let body: StopParameters = optional(&body, &headers)?;
     let force = query.force.or(body.force).unwrap_or(false);
     let turn = TurnKey::new(turn_id.clone());

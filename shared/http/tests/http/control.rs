@@ -157,6 +157,10 @@ async fn a_turn_that_became_a_run_is_stopped_as_that_run() {
         200,
         "any text is a key"
     );
+    assert_eq!(
+        rig.post("/api/v1/turns/%FF/stop", &json!({})).await.problem(400),
+        "bad_key"
+    );
     let long = "x".repeat(300);
     assert_eq!(
         rig.post(&format!("/api/v1/turns/{long}/stop"), &json!({}))
