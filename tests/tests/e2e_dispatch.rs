@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outlast_tests::lambda::Refusal;
 use outlast_tests::lambda::deployment::{Deployment, Options, kinds};
+use outlast_tests::log_rules::has_ended;
 use outlast_tests::wait::wait_until;
 use serde_json::{Value, json};
 
@@ -15,12 +16,6 @@ fn naps(count: usize, ms: u64) -> Value {
 }
 
 /// However it ended.
-fn has_ended(log: &[Value]) -> bool {
-    let ends = ["run.completed", "run.incomplete", "run.failed", "run.cancelled"];
-    log.last()
-        .is_some_and(|event| ends.iter().any(|end| event["type"] == *end))
-}
-
 fn has_started(log: &[Value]) -> bool {
     kinds(log).contains(&"step.started")
 }

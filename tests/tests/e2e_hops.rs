@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use outlast_tests::lambda::deployment::{Deployment, Options, kinds};
 use outlast_tests::lambda::{Event, Failure, RecursiveLoop};
+use outlast_tests::log_rules::{count, has_ended};
 use outlast_tests::wait::wait_until;
 use serde_json::{Value, json};
 
@@ -36,16 +37,6 @@ fn plan() -> Value {
 }
 
 /// However it ended.
-fn has_ended(log: &[Value]) -> bool {
-    let ends = ["run.completed", "run.incomplete", "run.failed", "run.cancelled"];
-    log.last()
-        .is_some_and(|event| ends.iter().any(|end| event["type"] == *end))
-}
-
-fn count(log: &[Value], kind: &str) -> usize {
-    kinds(log).iter().filter(|other| **other == kind).count()
-}
-
 fn is_dropped(event: &Event) -> bool {
     event.outcomes == [Err(Failure::Dropped)]
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outlast_tests::lambda::deployment::{Deployment, Options, kinds};
+use outlast_tests::log_rules::has_ended;
 use serde_json::{Value, json};
 
 const CHUNK: Duration = Duration::from_millis(500);
@@ -24,12 +25,6 @@ async fn start(deployed: &Deployment, agent: &str, input: &Value) -> String {
 }
 
 /// However it ended.
-fn has_ended(log: &[Value]) -> bool {
-    let ends = ["run.completed", "run.incomplete", "run.failed", "run.cancelled"];
-    log.last()
-        .is_some_and(|event| ends.iter().any(|end| event["type"] == *end))
-}
-
 /// The one run that there is, and its thread, which is free.
 async fn assert_one_run(deployed: &Deployment, run: &str, chunks: u64) {
     let (_, listed) = deployed.get("/api/v1/runs").await;

@@ -16,6 +16,8 @@ pub mod dispatch_token;
 pub mod env_vars;
 pub mod event;
 pub mod fold;
+#[cfg(test)]
+mod generated;
 pub mod ids;
 pub mod key;
 pub mod limits;

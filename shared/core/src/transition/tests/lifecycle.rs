@@ -2,32 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
 
 use super::cells::{CASES, Case, Flag, cell, kind, told};
 use super::*;
-
-const BEGIN: &str = "<!-- begin generated: lifecycle -->\n";
-const END: &str = "<!-- end generated: lifecycle -->";
+use crate::generated::assert_documented;
 
 #[test]
 fn lifecycle_is_drawn_as_it_is() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/LIFECYCLE.md");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = text
-        .split_once(BEGIN)
-        .expect("the file has the line that begins what is generated");
-    let (checked_in, after) = rest
-        .split_once(END)
-        .expect("the file has the line that ends what is generated");
-    let drawn = format!("\n{}\n{}\n", diagram(), table());
-    if std::env::var_os("OUTLAST_TEST_WRITE_DOCS").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{drawn}{END}{after}")).unwrap();
-        return;
-    }
-    assert_eq!(
-        checked_in, drawn,
-        "docs/LIFECYCLE.md is out of date: OUTLAST_TEST_WRITE_DOCS=1 cargo test -p outlast-core lifecycle"
+    assert_documented(
+        "LIFECYCLE.md",
+        "lifecycle",
+        &format!("\n{}\n{}\n", diagram(), table()),
+        "lifecycle",
     );
 }
 
